@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How transports come to be. Which one is used is decided above (runtime.py); this layer only builds.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/transport.h"
+
+namespace flightshmem {
+
+struct TransportOptions {
+  uint64_t segment_bytes = 0;         // per PE, kReservedBytes included
+  double collective_timeout_s = 600;  // a collective waits this long for absent PEs, then fails
+};
+
+// The embedded provider: N processes of one machine over one memory file.
+// `segment_fd` is a memory file made by CreateSegmentFile and inherited from the launcher.
+// Collective over the n_pes processes.
+arrow::Result<std::shared_ptr<Transport>> OpenPosixShm(const TransportOptions& options, int my_pe,
+                                                       int n_pes, int segment_fd);
+// One PE alone, with a memory file of its own.
+arrow::Result<std::shared_ptr<Transport>> OpenPosixShmAlone(const TransportOptions& options);
+// N PEs as N threads of this process (tests): element k is to be used by thread k only.
+arrow::Result<std::vector<std::shared_ptr<Transport>>> OpenPosixShmThreads(
+    const TransportOptions& options, int n_pes);
+// An anonymous memory file (memfd: no name, so nothing can be left behind) for n_pes segments.
+// The caller owns the descriptor, which is inheritable.
+arrow::Result<int> CreateSegmentFile(uint64_t segment_bytes, int n_pes);
+
+// A real OpenSHMEM library, by way of the module at `module_path` (built from openshmem.cpp), loaded
+// with dlopen. Works too when shmem4py has initialised the library already. Main thread. Collective.
+arrow::Result<std::shared_ptr<Transport>> OpenOpenShmem(const TransportOptions& options,
+                                                        const std::string& module_path);
+
+}  // namespace flightshmem

@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python
 NATIVE := CMakeLists.txt $(wildcard cmake/*.cmake) $(shell find src -name '*.cpp' -o -name '*.h')
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
-BUILD_NEEDS := "scikit-build-core>=1.1,<2" "nanobind>=3.1,<4" "pyarrow>=26,<27" "cmake>=3.25" "ninja>=1.11"
+BUILD_NEEDS := "scikit-build-core>=1.1,<2" "nanobind>=3.1,<4" "pyarrow>=26,<27" "cmake>=3.25" "ninja>=1.11" setuptools wheel
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test dev lint format bench ext sanitize clean

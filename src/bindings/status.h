@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The one place where arrow::Status becomes a Python exception (flightshmem.errors).
+//
+// A HeapExhaustedDetail becomes HeapExhausted with its fields; an ErrorDetail (error_detail.h)
+// names its class itself; otherwise the code decides:
+//
+//   KeyError TableNotFound · AlreadyExists TableExists · TypeError SchemaError
+//   Invalid, IndexError, CapacityError InvalidArgument · NotImplemented UnsupportedError
+//   SerializationError DataError · IOError TransportError · OutOfMemory MemoryError
+//   anything else FlightShmemError
 #pragma once
 
 #include <arrow/result.h>
 #include <arrow/status.h>
+
+#include <utility>
 
 namespace flightshmem::bindings {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where blocks lie in one PE's part of the symmetric heap. Knows offsets only: no memory is touched,
-// no Arrow, no transport.
+// Where blocks lie in one PE's part of the symmetric heap. Knows offsets only: no memory is
+// touched, no Arrow, no transport.
 //
 //   begin                                                      end
 //     | block | free extent | block | block |   free extent     |
@@ -35,7 +35,8 @@ class Allocator {
   // The offset of a block of at least `size` bytes, or nothing when no free extent is large enough.
   // A size of 0 takes one aligned unit, so that every block has an address of its own.
   std::optional<uint64_t> Allocate(uint64_t size);
-  // The highest offset below or at `limit` where `size` bytes are free; takes nothing. For symmetric blocks.
+  // The highest offset below or at `limit` where `size` bytes are free; takes nothing. For
+  // symmetric blocks.
   std::optional<uint64_t> HighestFit(uint64_t size, uint64_t limit) const;
   // Takes exactly [offset, offset + size); false when part of it is in use.
   bool AllocateAt(uint64_t offset, uint64_t size);

@@ -47,8 +47,10 @@ class Block {
 // The status of an allocation that found no room: OutOfMemory with this detail.
 class HeapExhaustedDetail : public arrow::StatusDetail {
  public:
+  static constexpr const char* kTypeId = "flightshmem::HeapExhausted";
+
   HeapExhaustedDetail(uint64_t requested_bytes, HeapStats stats, int pe);
-  const char* type_id() const override { return "flightshmem::HeapExhausted"; }
+  const char* type_id() const override { return kTypeId; }
   std::string ToString() const override;
 
   const uint64_t requested_bytes;
@@ -62,13 +64,13 @@ class SymmetricHeap : public std::enable_shared_from_this<SymmetricHeap> {
   static arrow::Result<std::shared_ptr<SymmetricHeap>> Make(std::shared_ptr<Transport> transport,
                                                             uint64_t begin);
 
-  // 64-byte aligned. When full, calls the reclaimers (see below) and tries once more, then fails with
-  // HeapExhaustedDetail. One-sided, any thread.
+  // 64-byte aligned. When full, calls the reclaimers (see below) and tries once more, then fails
+  // with HeapExhaustedDetail. One-sided, any thread.
   arrow::Result<Block> Allocate(uint64_t size);
   // As Allocate, as an Arrow buffer that owns its block.
   arrow::Result<std::shared_ptr<arrow::Buffer>> AllocateBuffer(uint64_t size);
-  // A block at the same offset on every PE (an OpenSHMEM symmetric object). Collective; equal sizes.
-  // Freeing it is local. Fails on all PEs alike.
+  // A block at the same offset on every PE (an OpenSHMEM symmetric object). Collective; equal
+  // sizes. Freeing it is local. Fails on all PEs alike.
   arrow::Result<Block> AllocateSymmetric(uint64_t size);
 
   // `reclaim` frees what it can (retired tables); called without locks held, any thread.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which rows join: pandas' merge on Acero's hash join.
+// Which rows join, as pandas' merge has it.
 #pragma once
 
 #include <arrow/array.h>
@@ -17,10 +17,11 @@ struct JoinIndices {
   std::shared_ptr<arrow::Int64Array> right;  // null where a left row found no partner
 };
 
-// Row numbers of the pairs with equal keys; all columns are keys, matched by position; equal types.
-// Null matches null, NaN matches NaN, -0.0 matches 0.0 (pandas). Ordered by left row, then right
-// row, so the result does not depend on threads. Why not pyarrow's Table.join: its Python binding
-// cannot ask for null == null, and its row order varies from run to run.
+// Row numbers of the pairs with equal keys. All columns are keys, matched by position; their types
+// are equal once dictionaries are decoded and 32/64 bit offsets are taken as one (TypeError naming
+// the column else; nested types: NotImplemented). Null matches null, NaN matches NaN and null, -0.0
+// matches 0.0. Ordered by left row, then right row. At most 2^30 rows of both sides together
+// (CapacityError).
 arrow::Result<JoinIndices> Join(const std::shared_ptr<arrow::Table>& left_keys,
                                 const std::shared_ptr<arrow::Table>& right_keys, JoinKind kind);
 

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Row pairs of a join against pandas.merge."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flightshmem import _core
+
+NAN = float("nan")
+DAY = dt.datetime(2013, 1, 1)
+
+
+def pairs(left: pa.Table, right: pa.Table, how: str) -> list[tuple[int, int | None]]:
+    rows_left, rows_right = _core.join(left, right, how)
+    assert rows_left.type == rows_right.type == pa.int64()
+    return list(zip(rows_left.to_pylist(), rows_right.to_pylist(), strict=True))
+
+
+def plain(value: Any, column: pa.ChunkedArray) -> Any:
+    """A Python object that is equal to another one exactly when pandas takes the keys as equal."""
+    if value is None or value != value:
+        return "missing"
+    return value + 0.0 if isinstance(value, float) else value
+
+
+def oracle(left: pa.Table, right: pa.Table, how: str) -> list[tuple[int, int | None]]:
+    """pandas.merge on group numbers of the keys (objects, so that no type is lost on the way)."""
+    names = [f"k{i}" for i in range(left.num_columns)]
+    frames = []
+    for side, table in (("left", left), ("right", right)):
+        frame = pd.DataFrame(
+            {
+                n: pd.Series([plain(v, c) for v in c.to_pylist()], dtype=object)
+                for n, c in zip(names, table.columns, strict=True)
+            }
+        )
+        frames.append(frame.assign(**{side: np.arange(table.num_rows)}))
+    merged = frames[0].merge(frames[1], on=names, how=how).sort_values(["left", "right"])
+    return [
+        (int(a), None if pd.isna(b) else int(b)) for a, b in zip(merged["left"], merged["right"], strict=True)
+    ]
+
+
+def check(left: pa.Table, right: pa.Table) -> None:
+    for how in ("inner", "left"):
+        assert pairs(left, right, how) == oracle(left, right, how)
+
+
+KEYS = {
+    "int64": pa.array([3, 1, None, 1, -7, 2**62], pa.int64()),
+    "int8": pa.array([3, 1, None, 1, -7, 127], pa.int8()),
+    "uint64": pa.array([3, 1, None, 1, 2**63, 2**64 - 1], pa.uint64()),
+    "float64": pa.array([0.0, -0.0, NAN, None, 1.5, 2.5], pa.float64()),
+    "float32": pa.array([0.0, -0.0, NAN, None, 1.5, 2.5], pa.float32()),
+    "float16": pa.array(np.array([0.0, -0.0, NAN, 1.5, 2.5, 3.0], np.float16)),
+    "bool": pa.array([True, False, None, True, None, False]),
+    "string": pa.array(["a", "", None, "a", "Zürich 名", "b"]),
+    "large_string": pa.array(["a", "", None, "a", "Zürich", "b"], pa.large_string()),
+    "binary": pa.array([b"a", b"", None, b"a", b"\0", b"b"]),
+    "fixed_size_binary": pa.array([b"ab", b"cd", None, b"ab", b"\0\0", b"ef"], pa.binary(2)),
+    "decimal128": pa.array([Decimal("1.50"), Decimal("-1.50"), None] * 2, pa.decimal128(5, 2)),
+    "decimal256": pa.array([Decimal("1.50"), Decimal("-1.50"), None] * 2, pa.decimal256(50, 2)),
+    "date32": pa.array([DAY.date(), None, DAY.date()], pa.date32()),
+    "time64": pa.array([dt.time(1), None, dt.time(1)], pa.time64("us")),
+    "timestamp": pa.array([DAY, None, DAY, DAY + dt.timedelta(days=9999)], pa.timestamp("us", "UTC")),
+    "duration": pa.array([dt.timedelta(1), None, dt.timedelta(1)], pa.duration("s")),
+    "dictionary": pa.array(["a", None, "b", "a"]).dictionary_encode(),
+    "null": pa.nulls(3),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_every_key_type_against_pandas(name: str) -> None:
+    key = KEYS[name]
+    left = pa.table({"k": pa.chunked_array([key, key.slice(1, 2)])})
+    right = pa.table({"k": pa.chunked_array([key.slice(1)])})
+    check(left, right)
+    check(left, right.slice(0, 0))
+    check(left.slice(0, 0), right)
+
+
+def test_null_matches_null_and_nan() -> None:
+    left = pa.table({"k": pa.array([1.0, None, NAN])})
+    right = pa.table({"k": pa.array([NAN, 1.0])})
+    assert pairs(left, right, "inner") == [(0, 1), (1, 0), (2, 0)]
+
+
+def test_dictionaries_of_both_sides_may_differ() -> None:
+    left = pa.table(
+        {"k": pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2]), pa.array(["a", "b", None]))}
+    )
+    right = pa.table({"k": pa.array(["b", None, "a"]).dictionary_encode()})
+    assert pairs(left, right, "inner") == [(0, 2), (1, 0), (2, 1), (3, 1)]
+    assert pairs(left, pa.table({"k": pa.array(["b"], pa.large_string())}), "inner") == [(1, 0)]
+
+
+def test_several_keys_with_nulls_and_duplicates() -> None:
+    rng = np.random.default_rng(0)
+    tables = []
+    for rows in (700, 300):
+        a = pa.array(rng.integers(0, 12, rows), mask=rng.random(rows) < 0.1)
+        b = pa.array([f"s{v}" for v in rng.integers(0, 9, rows)], mask=rng.random(rows) < 0.1)
+        c = pa.array(rng.integers(0, 3, rows) * 10**15)
+        tables.append(pa.table({"a": a, "b": b, "c": c}))
+    check(*tables)
+
+
+def test_wide_string_keys_of_many_kinds() -> None:
+    """More distinct keys than fit a byte or a short: every left row finds its partner (case 03)."""
+    keys = pa.array([f"F{i:09d}" for i in range(70_000)])
+    left, right = pa.table({"k": keys}), pa.table({"k": keys.take(pa.array(np.arange(70_000)[::-1]))})
+    rows_left, rows_right = _core.join(left, right, "left")
+    assert rows_left.to_numpy().tolist() == list(range(70_000))
+    assert (rows_right.to_numpy() == np.arange(70_000)[::-1]).all()
+
+
+def test_keys_of_two_types_are_an_error() -> None:
+    with pytest.raises(TypeError, match="'k' has two types, got int64 and string"):
+        _core.join(pa.table({"k": [1, 2]}), pa.table({"k": ["1", "2"]}), "inner")
+
+
+def test_nested_keys_are_an_error() -> None:
+    nested = pa.table({"k": pa.array([[1], [2]])})
+    with pytest.raises(NotImplementedError, match="column 'k' cannot be a key"):
+        _core.join(nested, nested, "inner")
+
+
+def test_unknown_kind_and_unequal_number_of_keys_are_errors() -> None:
+    one, two = pa.table({"k": [1]}), pa.table({"k": [1], "j": [1]})
+    with pytest.raises(ValueError, match="'outer'"):
+        _core.join(one, one, "outer")
+    with pytest.raises(ValueError, match="got 1 and 2"):
+        _core.join(one, two, "inner")
+
+
+SMALL = st.one_of(st.none(), st.integers(0, 5), st.integers(-(2**63), 2**63 - 1))
+FLOATS = st.one_of(st.none(), st.sampled_from([0.0, -0.0, NAN, 1.5]), st.floats())
+TEXT = st.one_of(st.none(), st.text("abc", max_size=2))
+ROWS = st.lists(st.tuples(SMALL, FLOATS, TEXT), max_size=12)
+
+
+@given(left=ROWS, right=ROWS, columns=st.sets(st.integers(0, 2), min_size=1))
+def test_any_small_tables_against_pandas(
+    left: list[tuple[Any, ...]], right: list[tuple[Any, ...]], columns: set[int]
+) -> None:
+    types = (pa.int64(), pa.float64(), pa.string())
+    tables = [
+        pa.table({f"k{c}": pa.array([row[c] for row in rows], types[c]) for c in sorted(columns)})
+        for rows in (left, right)
+    ]
+    check(*tables)

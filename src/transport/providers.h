@@ -3,6 +3,7 @@
 // How transports come to be. Which one is used is decided above (runtime.py); this layer only builds.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,9 @@ namespace flightshmem {
 struct TransportOptions {
   uint64_t segment_bytes = 0;         // per PE, kReservedBytes included
   double collective_timeout_s = 600;  // a collective waits this long for absent PEs, then fails
+  // Called by the owning thread while it waits, at least ten times a second and after every signal:
+  // a status that is not OK ends the wait with it, on all PEs. May be empty.
+  std::function<arrow::Status()> check_interrupt;
 };
 
 // The embedded provider: N processes of one machine over one memory file.

@@ -111,8 +111,12 @@ class Transport {
   virtual arrow::Result<uint64_t> CompareSwapBits(GlobalPtr at, uint64_t expected, uint64_t desired,
                                                   int width) = 0;
   arrow::Status CheckRange(std::string_view call, GlobalPtr at, uint64_t size) const;
+  // The same for an atomic of `width` bytes, alignment too.
+  arrow::Status CheckAtomic(std::string_view call, GlobalPtr at, int width) const;
 
  private:
+  class Pieces;  // collectives.cpp: pieces on their way through the scratch
+
   uint64_t collective_round_ = 0;  // which half of the scratch the next piece uses
 };
 

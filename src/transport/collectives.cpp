@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The collectives of every provider, over Get and Barrier alone. A payload travels in pieces through
+// the scratch in the reserved bytes: each PE lays its piece into its own scratch, a barrier, each PE
+// gets what it wants from the others' scratch. Pieces use the two halves in turn: a half is written
+// again only after the next piece's barrier, when everybody has read it.
+#include <algorithm>
+#include <cstring>
+
+#include "transport/fold.h"
+#include "transport/reserved_area.h"
+#include "transport/transport.h"
+
+namespace flightshmem {
+namespace {
+
+// Precedes every piece, so that PEs that are in different calls, or disagree about the size, get an
+// error instead of each other's bytes.
+struct PieceHeader {
+  char call[16];
+  uint64_t call_bytes;  // the size argument of the whole call
+  bool operator==(const PieceHeader&) const = default;
+};
+
+constexpr uint64_t kPieceBytes = kScratchHalfBytes - sizeof(PieceHeader);
+
+}  // namespace
+
+class Transport::Pieces {
+ public:
+  Pieces(Transport* transport, std::string_view call, uint64_t call_bytes)
+      : transport_(transport), header_{{}, call_bytes} {
+    call.copy(header_.call, sizeof(header_.call) - 1);
+  }
+
+  // Where this PE may write its next piece, kPieceBytes at most.
+  std::byte* Begin() {
+    half_ = kScratchOffset + (transport_->collective_round_++ % 2) * kScratchHalfBytes;
+    std::byte* mine = transport_->peer(transport_->my_pe()) + half_;
+    std::memcpy(mine, &header_, sizeof(header_));
+    return mine + sizeof(header_);
+  }
+  // Collective: from here on the pieces of all PEs can be read.
+  arrow::Status Exchange() { return transport_->Barrier(); }
+
+  // Copies out of `pe`'s piece.
+  arrow::Status Read(int pe, uint64_t begin, std::byte* out, uint64_t size) {
+    PieceHeader theirs;
+    ARROW_RETURN_NOT_OK(transport_->Get(&theirs, {pe, half_}, sizeof(theirs)));
+    if (theirs != header_) {
+      return arrow::Status::Invalid(
+          "[", header_.call, "] PEs disagree: this one is in ", header_.call, " of ",
+          header_.call_bytes, " bytes, PE ", pe, " in ", theirs.call, " of ", theirs.call_bytes,
+          " bytes, PE ", transport_->my_pe(), "/", transport_->n_pes(),
+          ": all PEs must make the same collective calls with equal sizes");
+    }
+    return transport_->Get(out, {pe, half_ + sizeof(PieceHeader) + begin}, size);
+  }
+
+ private:
+  Transport* transport_;
+  PieceHeader header_;
+  uint64_t half_ = 0;
+};
+
+arrow::Status Transport::Broadcast(std::span<std::byte> bytes, int root) {
+  ARROW_RETURN_NOT_OK(CheckRange("broadcast", {root, 0}, 0));
+  Pieces pieces(this, "broadcast", bytes.size());
+  size_t done = 0;
+  do {
+    const size_t size = std::min(bytes.size() - done, kPieceBytes);
+    std::byte* scratch = pieces.Begin();
+    if (my_pe() == root && size > 0) std::memcpy(scratch, bytes.data() + done, size);
+    ARROW_RETURN_NOT_OK(pieces.Exchange());
+    if (my_pe() != root) ARROW_RETURN_NOT_OK(pieces.Read(root, 0, bytes.data() + done, size));
+    done += size;
+  } while (done < bytes.size());
+  return arrow::Status::OK();
+}
+
+arrow::Status Transport::AllGather(std::span<const std::byte> mine, std::span<std::byte> out) {
+  if (out.size() != mine.size() * n_pes()) {
+    return arrow::Status::Invalid("[allgather] needs room for ", mine.size() * n_pes(),
+                                  " bytes, got ", out.size());
+  }
+  Pieces pieces(this, "allgather", mine.size());
+  size_t done = 0;
+  do {
+    const size_t size = std::min(mine.size() - done, kPieceBytes);
+    std::byte* scratch = pieces.Begin();
+    if (size > 0) std::memcpy(scratch, mine.data() + done, size);
+    ARROW_RETURN_NOT_OK(pieces.Exchange());
+    for (int pe = 0; pe < n_pes(); ++pe) {
+      ARROW_RETURN_NOT_OK(pieces.Read(pe, 0, out.data() + pe * mine.size() + done, size));
+    }
+    done += size;
+  } while (done < mine.size());
+  return arrow::Status::OK();
+}
+
+arrow::Result<std::vector<std::vector<std::byte>>> Transport::AllGatherV(
+    std::span<const std::byte> mine) {
+  const uint64_t my_size = mine.size();
+  std::vector<uint64_t> sizes(n_pes());
+  ARROW_RETURN_NOT_OK(AllGather(std::as_bytes(std::span(&my_size, 1)),
+                                std::as_writable_bytes(std::span(sizes))));
+  std::vector<std::vector<std::byte>> out(n_pes());
+  for (int pe = 0; pe < n_pes(); ++pe) out[pe].resize(sizes[pe]);
+  const uint64_t largest = *std::max_element(sizes.begin(), sizes.end());
+  Pieces pieces(this, "allgatherv", largest);
+  for (uint64_t done = 0; done < largest; done += kPieceBytes) {
+    const auto piece_size = [&](uint64_t total) {
+      return total <= done ? 0 : std::min(total - done, kPieceBytes);
+    };
+    std::byte* scratch = pieces.Begin();
+    if (piece_size(my_size) > 0) {
+      std::memcpy(scratch, mine.data() + done, piece_size(my_size));
+    }
+    ARROW_RETURN_NOT_OK(pieces.Exchange());
+    for (int pe = 0; pe < n_pes(); ++pe) {
+      if (piece_size(sizes[pe]) == 0) continue;
+      ARROW_RETURN_NOT_OK(pieces.Read(pe, 0, out[pe].data() + done, piece_size(sizes[pe])));
+    }
+  }
+  return out;
+}
+
+arrow::Status Transport::AllToAll(std::span<const std::byte> mine, std::span<std::byte> out) {
+  if (mine.size() % n_pes() != 0 || out.size() != mine.size()) {
+    return arrow::Status::Invalid("[alltoall] needs ", n_pes(),
+                                  " pieces of equal size and as much room, got ", mine.size(),
+                                  " and ", out.size(), " bytes, PE ", my_pe(), "/", n_pes());
+  }
+  const uint64_t pair_bytes = mine.size() / n_pes();
+  const uint64_t slot_bytes = kPieceBytes / n_pes();
+  Pieces pieces(this, "alltoall", mine.size());
+  uint64_t done = 0;
+  do {
+    const uint64_t size = std::min(pair_bytes - done, slot_bytes);
+    std::byte* scratch = pieces.Begin();
+    for (int pe = 0; pe < n_pes() && size > 0; ++pe) {
+      std::memcpy(scratch + pe * slot_bytes, mine.data() + pe * pair_bytes + done, size);
+    }
+    ARROW_RETURN_NOT_OK(pieces.Exchange());
+    for (int pe = 0; pe < n_pes(); ++pe) {
+      ARROW_RETURN_NOT_OK(
+          pieces.Read(pe, my_pe() * slot_bytes, out.data() + pe * pair_bytes + done, size));
+    }
+    done += size;
+  } while (done < pair_bytes);
+  return arrow::Status::OK();
+}
+
+arrow::Status Transport::Reduce(std::span<std::byte> values, NumericType type, ReduceOp op) {
+  ARROW_ASSIGN_OR_RAISE(const Fold fold, FindFold(type, op));
+  const uint64_t width = WidthOf(type);
+  if (values.size() % width != 0) {
+    return arrow::Status::Invalid("[reduce] needs whole elements of ", width, " bytes, got ",
+                                  values.size(), " bytes, PE ", my_pe(), "/", n_pes());
+  }
+  std::vector<std::byte> theirs(std::min<uint64_t>(values.size(), kPieceBytes));
+  Pieces pieces(this, "reduce", values.size());
+  size_t done = 0;
+  do {
+    const uint64_t whole_elements = kPieceBytes / width * width;
+    const uint64_t size = std::min<uint64_t>(values.size() - done, whole_elements);
+    std::byte* mine = values.data() + done;
+    std::byte* scratch = pieces.Begin();
+    if (size > 0) std::memcpy(scratch, mine, size);
+    ARROW_RETURN_NOT_OK(pieces.Exchange());
+    // From PE 0 upwards on every PE, so that floats come out the same everywhere and every time.
+    ARROW_RETURN_NOT_OK(pieces.Read(0, 0, mine, size));
+    for (int pe = 1; pe < n_pes(); ++pe) {
+      ARROW_RETURN_NOT_OK(pieces.Read(pe, 0, theirs.data(), size));
+      fold(mine, theirs.data(), size / width);
+    }
+    done += size;
+  } while (done < values.size());
+  return arrow::Status::OK();
+}
+
+}  // namespace flightshmem

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/node_barrier.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <cstring>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "transport/error_detail.h"
+
+namespace flightshmem {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Set in `turn` once a PE has given up. The count uses the other bits.
+constexpr uint32_t kBroken = 1u << 31;
+
+// How long a sleeper goes without looking after the others. Wakes normally come much earlier.
+constexpr long kSliceNs = 100'000'000;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Returns on a wake, when the word is not `expected`, after a slice, or on a signal.
+void FutexWait(std::atomic<uint32_t>* word, uint32_t expected) {
+  const timespec slice{0, kSliceNs};
+  syscall(SYS_futex, word, FUTEX_WAIT, expected, &slice, nullptr, 0);
+}
+
+void FutexWakeAll(std::atomic<uint32_t>* word) {
+  syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool HasEnded(PeState state) { return state == PeState::kFinished || state == PeState::kAborted; }
+
+inline void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+NodeBarrier::NodeBarrier(std::vector<ReservedArea*> areas, int my_pe, double timeout_s,
+                         std::function<arrow::Status()> check_interrupt)
+    : areas_(std::move(areas)),
+      my_pe_(my_pe),
+      timeout_s_(timeout_s),
+      check_interrupt_(std::move(check_interrupt)),
+      // Spinning only pays while every PE has a core of its own.
+      spins_(std::thread::hardware_concurrency() >= areas_.size() ? 1000 : 0) {}
+
+arrow::Status NodeBarrier::Wait() {
+  std::atomic<uint32_t>& turn_word = areas_[0]->turn;
+  std::atomic<uint32_t>& arrived = areas_[0]->arrived;
+  uint32_t turn = turn_word.load(std::memory_order_acquire);
+  if (turn & kBroken) return Broken();
+  areas_[my_pe_]->barriers.fetch_add(1, std::memory_order_relaxed);
+  if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < areas_.size()) return SleepUntil(turn);
+  // The last one: reset before letting the others go, since they may come back at once.
+  arrived.store(0, std::memory_order_relaxed);
+  const uint32_t next = (turn + 1) & ~kBroken;
+  if (!turn_word.compare_exchange_strong(turn, next, std::memory_order_acq_rel)) return Broken();
+  FutexWakeAll(&turn_word);
+  return arrow::Status::OK();
+}
+
+arrow::Status NodeBarrier::SleepUntil(uint32_t turn) {
+  std::atomic<uint32_t>& turn_word = areas_[0]->turn;
+  const auto moved = [&] { return turn_word.load(std::memory_order_acquire) != turn; };
+  for (int i = 0; i < spins_ && !moved(); ++i) Pause();
+  const Clock::time_point start = Clock::now();
+  while (!moved()) {
+    const arrow::Status verdict = Examine(SecondsSince(start));
+    uint32_t expected = turn;
+    // Losing this race means that the barrier was completed, or broken by another PE, meanwhile.
+    if (!verdict.ok() && turn_word.compare_exchange_strong(expected, turn | kBroken)) {
+      FutexWakeAll(&turn_word);
+      return verdict;
+    }
+    FutexWait(&turn_word, turn);
+  }
+  // Exactly this: a later barrier may be broken by the time this PE looks at one that went well.
+  return turn_word.load(std::memory_order_acquire) == (turn | kBroken) ? Broken()
+                                                                       : arrow::Status::OK();
+}
+
+arrow::Status NodeBarrier::Examine(double waited_s) const {
+  if (check_interrupt_) ARROW_RETURN_NOT_OK(check_interrupt_());
+  const uint64_t mine = areas_[my_pe_]->barriers.load(std::memory_order_relaxed);
+  for (size_t pe = 0; pe < areas_.size(); ++pe) {
+    const bool is_absent = areas_[pe]->barriers.load(std::memory_order_acquire) < mine;
+    if (is_absent && HasEnded(areas_[pe]->state.load(std::memory_order_acquire))) return Broken();
+  }
+  if (waited_s < timeout_s_) return arrow::Status::OK();
+  return MakeError(arrow::StatusCode::IOError, "PeerLost", "[barrier] waited ", timeout_s_,
+                   " s for ", Absent(), ", PE ", my_pe_, "/", areas_.size(),
+                   ": raise FLIGHTSHMEM_TIMEOUT if the work between collectives takes longer");
+}
+
+// Every PE words it for itself, from what it sees of the others.
+arrow::Status NodeBarrier::Broken() const {
+  const std::string absent = Absent();
+  return MakeError(arrow::StatusCode::IOError, "PeerLost", "[barrier] ",
+                   absent.empty() ? "another PE gave up waiting for this one" : absent, ", PE ",
+                   my_pe_, "/", areas_.size(),
+                   ": all PEs must make the same collective calls; see the first error of the job");
+}
+
+std::string NodeBarrier::Absent() const {
+  const uint64_t mine = areas_[my_pe_]->barriers.load(std::memory_order_relaxed);
+  std::ostringstream text;
+  for (size_t pe = 0; pe < areas_.size(); ++pe) {
+    if (areas_[pe]->barriers.load(std::memory_order_acquire) >= mine) continue;
+    const PeState state = areas_[pe]->state.load(std::memory_order_acquire);
+    text << (text.tellp() > 0 ? ", " : "") << "PE " << pe;
+    if (state == PeState::kAborted) text << " which aborted (" << areas_[pe]->last_words << ")";
+    if (state == PeState::kFinished) text << " which has ended";
+    if (state == PeState::kAbsent) text << " which has not started";
+  }
+  return text.str();
+}
+
+void NodeBarrier::Announce(PeState state, std::string_view last_words) {
+  ReservedArea* area = areas_[my_pe_];
+  if (!last_words.empty()) {
+    const size_t length = std::min(last_words.size(), sizeof(area->last_words) - 1);
+    std::memcpy(area->last_words, last_words.data(), length);
+  }
+  area->state.store(state, std::memory_order_release);
+  FutexWakeAll(&areas_[0]->turn);
+}
+
+void NodeBarrier::AwaitEnd() {
+  for (size_t pe = 0; pe < areas_.size(); ++pe) {
+    while (static_cast<int>(pe) != my_pe_ && !HasEnded(areas_[pe]->state.load())) {
+      FutexWait(&areas_[0]->turn, areas_[0]->turn.load());
+    }
+  }
+}
+
+}  // namespace flightshmem

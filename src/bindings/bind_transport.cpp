@@ -64,7 +64,9 @@ class BufferView {
   Py_buffer view_;
 };
 
-nb::bytes ToBytes(std::span<const std::byte> bytes) { return {bytes.data(), bytes.size()}; }
+nb::bytes ToBytes(std::span<const std::byte> bytes) {
+  return nb::bytes(bytes.data(), bytes.size());
+}
 
 // A bytes object to be filled before anybody else sees it.
 nb::bytes NewBytes(uint64_t size) {

@@ -35,12 +35,13 @@ class Allocator {
   // The offset of a block of at least `size` bytes, or nothing when no free extent is large enough.
   // A size of 0 takes one aligned unit, so that every block has an address of its own.
   std::optional<uint64_t> Allocate(uint64_t size);
-  // The highest offset below or at `limit` where `size` bytes are free; takes nothing. For
-  // symmetric blocks.
+  // The highest aligned offset <= `limit` where `size` bytes are free; takes nothing. Symmetric
+  // blocks go to the top, where all PEs are likely to have the same offset free.
   std::optional<uint64_t> HighestFit(uint64_t size, uint64_t limit) const;
   // Takes exactly [offset, offset + size); false when part of it is in use.
   bool AllocateAt(uint64_t offset, uint64_t size);
-  // REQUIRES: offset came from Allocate or was given to AllocateAt, and was not freed since.
+  // REQUIRES: offset came from Allocate or was given to AllocateAt, and was not freed since (any
+  // other offset is ignored).
   void Free(uint64_t offset);
 
   HeapStats stats() const;

@@ -14,6 +14,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include "heap/allocator.h"
 #include "transport/transport.h"
@@ -49,7 +51,8 @@ class HeapExhaustedDetail : public arrow::StatusDetail {
  public:
   static constexpr const char* kTypeId = "flightshmem::HeapExhausted";
 
-  HeapExhaustedDetail(uint64_t requested_bytes, HeapStats stats, int pe);
+  HeapExhaustedDetail(uint64_t requested_bytes, HeapStats stats, int pe)
+      : requested_bytes(requested_bytes), stats(stats), pe(pe) {}
   const char* type_id() const override { return kTypeId; }
   std::string ToString() const override;
 
@@ -58,25 +61,35 @@ class HeapExhaustedDetail : public arrow::StatusDetail {
   const int pe;
 };
 
+// A layer above that keeps blocks it could give up. Both are called without locks held, by any
+// thread, and must not allocate from the heap.
+struct HeapTenant {
+  std::function<void()> reclaim;             // frees what it can
+  std::function<std::string()> description;  // its largest holdings, for the error text
+};
+
 class SymmetricHeap : public std::enable_shared_from_this<SymmetricHeap> {
  public:
-  // Manages [begin, transport->segment_size()) of this PE's segment.
+  // Manages [begin, transport->segment_size()) of this PE's segment. Invalid when there is nothing
+  // left to manage.
   static arrow::Result<std::shared_ptr<SymmetricHeap>> Make(std::shared_ptr<Transport> transport,
                                                             uint64_t begin);
 
-  // 64-byte aligned. When full, calls the reclaimers (see below) and tries once more, then fails
-  // with HeapExhaustedDetail. One-sided, any thread.
+  // 64-byte aligned. When full, calls the tenants' reclaim and tries once more, then fails with
+  // HeapExhaustedDetail. One-sided, any thread.
   arrow::Result<Block> Allocate(uint64_t size);
   // As Allocate, as an Arrow buffer that owns its block.
   arrow::Result<std::shared_ptr<arrow::Buffer>> AllocateBuffer(uint64_t size);
   // A block at the same offset on every PE (an OpenSHMEM symmetric object). Collective; equal
-  // sizes. Freeing it is local. Fails on all PEs alike.
+  // sizes. Freeing it is local. Fails on all PEs alike. Main thread.
   arrow::Result<Block> AllocateSymmetric(uint64_t size);
 
-  // `reclaim` frees what it can (retired tables); called without locks held, any thread.
-  void AddReclaimer(std::function<void()> reclaim);
+  void AddTenant(HeapTenant tenant);
+  // Lets every tenant free what it can. Any thread.
+  void Reclaim();
   // From here on frees do nothing and allocations fail. Any thread.
-  void Close();
+  void Close() { closed_ = true; }
+  bool closed() const { return closed_; }
 
   HeapStats stats() const;
   const std::shared_ptr<Transport>& transport() const { return transport_; }
@@ -86,16 +99,29 @@ class SymmetricHeap : public std::enable_shared_from_this<SymmetricHeap> {
 
  private:
   friend class Block;
+  // What the PEs tell each other while they look for a common place.
+  struct Proposal {
+    int64_t offset = -1;  // -1: no room
+    HeapStats stats;
+  };
+
   SymmetricHeap(std::shared_ptr<Transport> transport, uint64_t begin);
+  std::vector<HeapTenant> tenants() const;
+  arrow::Status CheckOpen() const;
+  arrow::Status Exhausted(uint64_t requested, const HeapStats& stats, int pe) const;
+  arrow::Result<uint64_t> CommonOffset(uint64_t size, uint64_t limit);
+  Proposal Propose(uint64_t size, uint64_t limit);
   Block MakeBlock(uint64_t offset, uint64_t size);
   void Free(uint64_t offset);
 
-  std::shared_ptr<Transport> transport_;
-  mutable std::mutex mutex_;
+  const std::shared_ptr<Transport> transport_;
+  mutable std::mutex mutex_;  // guards allocator_ and tenants_
   Allocator allocator_;
-  bool closed_ = false;
-  std::mutex reclaimers_mutex_;
-  std::vector<std::function<void()>> reclaimers_;
+  std::vector<HeapTenant> tenants_;
+  std::atomic<bool> closed_ = false;
 };
+
+// "1.5 GiB"; exact below 1 KiB.
+std::string HumanBytes(uint64_t bytes);
 
 }  // namespace flightshmem

@@ -43,7 +43,7 @@ enum class NumericType : uint8_t {
 };
 enum class ReduceOp : uint8_t { kSum, kProd, kMin, kMax, kAnd, kOr, kXor };
 
-class Transport {
+class Transport : public std::enable_shared_from_this<Transport> {
  public:
   // Every segment begins with bytes the transport keeps for itself (barrier words, collective
   // scratch). Layers above own [kReservedBytes, segment_size()).

@@ -62,6 +62,7 @@ const HeapExhaustedDetail* ExhaustedOf(const arrow::Status& status) {
 
 void Check(const arrow::Status& status) {
   if (status.ok()) return;
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
   const nb::object message = Text(status.message());
   const nb::module_ errors = nb::module_::import_("flightshmem.errors");
   if (const HeapExhaustedDetail* full = ExhaustedOf(status)) {

@@ -2,10 +2,11 @@
 //
 // The collectives of every provider, over Get and Barrier alone. A payload travels in pieces through
 // the scratch in the reserved bytes: each PE lays its piece into its own scratch, a barrier, each PE
-// gets what it wants from the others' scratch. Pieces use the two halves in turn: a half is written
-// again only after the next piece's barrier, when everybody has read it.
+// gets what it wants from the others' scratch. The two halves are for even and odd barriers: a half
+// is written again only after the barrier that follows its own, when everybody has read it.
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "transport/fold.h"
 #include "transport/reserved_area.h"
@@ -15,10 +16,11 @@ namespace flightshmem {
 namespace {
 
 // Precedes every piece, so that PEs that are in different calls, or disagree about the size, get an
-// error instead of each other's bytes.
+// error instead of each other's bytes. They stay in step all the same: barriers pair up by count.
 struct PieceHeader {
   char call[16];
   uint64_t call_bytes;  // the size argument of the whole call
+  uint64_t barrier;     // which one lets the others read; an older piece has an older number
   bool operator==(const PieceHeader&) const = default;
 };
 
@@ -29,13 +31,14 @@ constexpr uint64_t kPieceBytes = kScratchHalfBytes - sizeof(PieceHeader);
 class Transport::Pieces {
  public:
   Pieces(Transport* transport, std::string_view call, uint64_t call_bytes)
-      : transport_(transport), header_{{}, call_bytes} {
+      : transport_(transport), header_{{}, call_bytes, 0} {
     call.copy(header_.call, sizeof(header_.call) - 1);
   }
 
   // Where this PE may write its next piece, kPieceBytes at most.
   std::byte* Begin() {
-    half_ = kScratchOffset + (transport_->collective_round_++ % 2) * kScratchHalfBytes;
+    header_.barrier = transport_->barriers_ + 1;
+    half_ = kScratchOffset + (header_.barrier % 2) * kScratchHalfBytes;
     std::byte* mine = transport_->peer(transport_->my_pe()) + half_;
     std::memcpy(mine, &header_, sizeof(header_));
     return mine + sizeof(header_);
@@ -48,16 +51,24 @@ class Transport::Pieces {
     PieceHeader theirs;
     ARROW_RETURN_NOT_OK(transport_->Get(&theirs, {pe, half_}, sizeof(theirs)));
     if (theirs != header_) {
-      return arrow::Status::Invalid(
-          "[", header_.call, "] PEs disagree: this one is in ", header_.call, " of ",
-          header_.call_bytes, " bytes, PE ", pe, " in ", theirs.call, " of ", theirs.call_bytes,
-          " bytes, PE ", transport_->my_pe(), "/", transport_->n_pes(),
-          ": all PEs must make the same collective calls with equal sizes");
+      return Disagreement(pe, theirs);
     }
     return transport_->Get(out, {pe, half_ + sizeof(PieceHeader) + begin}, size);
   }
 
  private:
+  arrow::Status Disagreement(int pe, const PieceHeader& theirs) const {
+    std::string other = "barrier";  // which leaves no piece
+    if (theirs.barrier == header_.barrier) {
+      other = std::string(theirs.call) + " of " + std::to_string(theirs.call_bytes) + " bytes";
+    }
+    return arrow::Status::Invalid("[", header_.call, "] PEs disagree: this one is in ",
+                                  header_.call, " of ", header_.call_bytes, " bytes, PE ", pe,
+                                  " in ", other, ", PE ", transport_->my_pe(), "/",
+                                  transport_->n_pes(),
+                                  ": all PEs must make the same collective calls with equal sizes");
+  }
+
   Transport* transport_;
   PieceHeader header_;
   uint64_t half_ = 0;

@@ -99,8 +99,6 @@ class PosixShm final : public Transport {
     return arrow::Status::OK();
   }
 
-  arrow::Status Barrier() override { return barrier_.Wait(); }
-
   [[noreturn]] void Abort(int code, std::string_view message) override {
     PrintLastWords(my_pe_, message);
     barrier_.Announce(PeState::kAborted, message);
@@ -115,6 +113,8 @@ class PosixShm final : public Transport {
   }
 
  private:
+  arrow::Status AwaitAll() override { return barrier_.Wait(); }
+
   std::byte* At(GlobalPtr at) const { return peer(at.pe) + at.offset; }
 
   std::vector<ReservedArea*> Areas() const {

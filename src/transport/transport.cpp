@@ -3,6 +3,11 @@
 
 namespace flightshmem {
 
+arrow::Status Transport::Barrier() {
+  ++barriers_;
+  return AwaitAll();
+}
+
 arrow::Status Transport::CheckRange(std::string_view call, GlobalPtr at, uint64_t size) const {
   if (at.pe < 0 || at.pe >= n_pes()) {
     return arrow::Status::IndexError("[", call, "] no such PE, got ", at.pe, ", PE ", my_pe(), "/",

@@ -79,7 +79,7 @@ class Transport : public std::enable_shared_from_this<Transport> {
 
   // Collective: nobody leaves before everybody came, and all puts made before are visible after.
   // Fails with a Status naming the absent PEs when one has ended or collective_timeout passed.
-  virtual arrow::Status Barrier() = 0;
+  arrow::Status Barrier();
 
   // Collectives over small values, built on Get and Barrier (collectives.cpp); any size works,
   // large ones go in pieces. On return the results are complete on this PE.
@@ -106,6 +106,8 @@ class Transport : public std::enable_shared_from_this<Transport> {
  protected:
   Transport() = default;
 
+  // What Barrier waits with.
+  virtual arrow::Status AwaitAll() = 0;
   // Used by the templates above. REQUIRES: width is 4 or 8.
   virtual arrow::Result<uint64_t> FetchAddBits(GlobalPtr at, uint64_t value, int width) = 0;
   virtual arrow::Result<uint64_t> CompareSwapBits(GlobalPtr at, uint64_t expected, uint64_t desired,
@@ -117,7 +119,7 @@ class Transport : public std::enable_shared_from_this<Transport> {
  private:
   class Pieces;  // collectives.cpp: pieces on their way through the scratch
 
-  uint64_t collective_round_ = 0;  // which half of the scratch the next piece uses
+  uint64_t barriers_ = 0;  // calls so far: the same on all PEs that are in the same one
 };
 
 template <typename T>

@@ -24,10 +24,10 @@
 
 namespace flightshmem {
 
-// Collective, main thread. `batches`: this PE's rows in any number of batches of one schema (equal on
-// all PEs: checked, TypeError). `pes[i]`: uint32, one PE number per row of batches[i].
-// Types: null, bool, fixed width (numbers, temporal, decimal, fixed-size binary), string/binary with
-// 32 or 64 bit offsets, dictionary whose dictionary is equal on all PEs (see exchange.py). Others:
+// Collective, main thread. `batches`: this PE's rows in any number of batches of one schema (equal
+// on all PEs: checked, TypeError). `pes[i]`: uint32, one PE number per row of batches[i]. Types:
+// null, bool, fixed width (numbers, temporal, decimal, fixed-size binary), string/binary with 32 or
+// 64 bit offsets, dictionary whose dictionary is equal on all PEs (see exchange.py). Others:
 // NotImplemented naming the column. A string column that would pass 2 GiB of 32-bit offsets on some
 // PE: CapacityError naming column and PE.
 // The result lies in this PE's heap, as a shard. Errors are the same on all PEs.

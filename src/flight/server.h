@@ -15,11 +15,10 @@ namespace flightshmem {
 
 struct FlightOptions {
   std::string host = "127.0.0.1";
-  int port = 0;                             // 0: a free one
-  std::string token;                        // empty: no authentication (only with --insecure)
-  int64_t max_message_bytes = 2 << 20;      // no FlightData is larger; one wider row is an error
-  int64_t max_put_bytes = 1LL << 32;        // decoded bytes one DoPut may bring
-  double shutdown_grace_s = 5;
+  int port = 0;                         // 0: a free one
+  std::string token;                    // empty: no authentication (only with --insecure)
+  int64_t max_message_bytes = 2 << 20;  // no FlightData is larger; one wider row is an error
+  int64_t max_put_bytes = 1LL << 32;    // decoded bytes one DoPut may bring
 };
 
 class FlightServer {
@@ -34,8 +33,9 @@ class FlightServer {
   // after all PEs have started. `gateway_only`: endpoints name no location (the client's own
   // connection serves every shard).
   virtual void SetLocations(std::vector<std::string> locations, bool gateway_only) = 0;
-  // Stops accepting, gives running streams `shutdown_grace_s`, then cancels them. Never hangs.
-  virtual arrow::Status Stop() = 0;
+  // Stops accepting, gives running streams `grace_s` seconds, then cancels them. Never hangs,
+  // whatever clients do. Any thread, any number of times; the destructor stops without grace.
+  virtual arrow::Status Stop(double grace_s) = 0;
 };
 
 }  // namespace flightshmem

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real server in a process of its own, for tests.
+
+Run as a script it serves with the options given as JSON, prints where, and stops at SIGTERM or when its
+stdin closes. ``serving`` starts it as one PE or, through the launcher, as several.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyarrow import flight
+
+TIMEOUT_S = 60
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A running server."""
+
+    process: subprocess.Popen[str]
+    uri: str
+    locations: list[str]
+    token: str
+
+    def options(self, timeout: float = TIMEOUT_S) -> flight.FlightCallOptions:
+        """Call options for a bare client."""
+        return flight.FlightCallOptions(
+            timeout=timeout, headers=[(b"authorization", f"Bearer {self.token}".encode())]
+        )
+
+    def used_bytes(self) -> int:
+        """Ask for the bytes in use in the heap of the gateway PE."""
+        with flight.connect(self.uri) as client:
+            (result,) = client.do_action(flight.Action("stats", b""), self.options())
+        return int(json.loads(result.body.to_pybytes())["heap"]["used_bytes"])
+
+    def is_alive(self) -> bool:
+        """Whether the server's process runs and answers."""
+        with flight.connect(self.uri) as client:
+            (result,) = client.do_action(flight.Action("health", b""), self.options())
+        return self.process.poll() is None and json.loads(result.body.to_pybytes())["status"] == "ok"
+
+
+@contextmanager
+def serving(n_pes: int = 1, heap: str = "192M", **options: Any) -> Iterator[Serving]:
+    """Serve nothing yet, with ``options`` of flightshmem.flight.serve."""
+    command = ["-m", "tests.flight.serving", json.dumps(options)]
+    if n_pes > 1:
+        command = ["-m", "flightshmem", "run", "-n", str(n_pes), *command]
+    environment = {**os.environ, "FLIGHTSHMEM_HEAP": heap}
+    process = subprocess.Popen(
+        [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert process.stdin and process.stdout
+    try:
+        line = process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the server ended with {process.wait(TIMEOUT_S)}")
+        yield Serving(process, **json.loads(line))
+    finally:
+        process.stdin.close()
+        process.terminate()
+        process.wait(TIMEOUT_S)
+        process.stdout.close()
+
+
+def _main() -> None:
+    import flightshmem as fs
+    from flightshmem.flight import serve
+
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    with serve(**json.loads(sys.argv[1])) as server:
+        if fs.pe() == 0:
+            ready = {"uri": server.uri, "locations": server.locations, "token": server.token}
+            print(json.dumps(ready), flush=True)
+        stop.wait()
+
+
+if __name__ == "__main__":
+    _main()

@@ -74,6 +74,13 @@ std::vector<PyShardRef> Shards(const PyVersion& self) {
 void BindVersion(nb::module_& m) {
   nb::class_<PyVersion>(m, "TableVersion", "A pinned version: its shards stay while it lives.")
       .def_prop_ro("name", [](const PyVersion& self) { return self.version->name(); })
+      .def_prop_ro(
+          "id",
+          [](const PyVersion& self) {
+            const EntryId id = self.version->id();
+            return PyEntryId{id.home_pe, id.index, id.generation};
+          },
+          "(home PE, index, generation): unique within the job.")
       .def_prop_ro("version", [](const PyVersion& self) { return self.version->version(); })
       .def_prop_ro(
           "schema",

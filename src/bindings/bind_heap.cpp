@@ -72,9 +72,9 @@ nb::bytes HeaderBytes(const TableHeader& self) {
   return nb::bytes(self.bytes()->data(), static_cast<size_t>(self.bytes()->size()));
 }
 
-std::shared_ptr<TableHeader> ParseHeader(nb::bytes bytes) {
+std::shared_ptr<TableHeader> ParseHeader(nb::bytes content) {
   // Copied: a Python object must not be released by whichever thread drops the last dictionary.
-  std::string copy(bytes.c_str(), bytes.size());
+  std::string copy(content.c_str(), content.size());
   return Check(TableHeader::Parse(arrow::Buffer::FromString(std::move(copy))));
 }
 
@@ -101,8 +101,8 @@ void BindShard(nb::module_& m) {
           "from_batch",
           [](nb::handle batch) { return Check(TableHeader::FromBatch(*ToBatch(batch))); },
           nb::arg("batch"), nb::sig("def from_batch(batch: pyarrow.RecordBatch) -> Header"))
-      .def_static("parse", ParseHeader, nb::arg("bytes"))
-      .def_prop_ro("bytes", HeaderBytes)
+      .def_static("from_bytes", ParseHeader, nb::arg("content"))
+      .def("to_bytes", HeaderBytes)
       .def_prop_ro(
           "schema", [](const TableHeader& self) { return FromSchema(self.schema()); },
           nb::sig("def schema(self, /) -> pyarrow.Schema"))

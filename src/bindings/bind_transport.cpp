@@ -174,14 +174,14 @@ nb::bytes Broadcast(Transport& self, nb::bytes bytes, int root) {
   return self.my_pe() == root ? bytes : out;
 }
 
-nb::list AllGather(Transport& self, nb::bytes mine) {
+nb::typed<nb::list, nb::bytes> AllGather(Transport& self, nb::bytes mine) {
   const auto gathered = Blocking([&] { return self.AllGatherV(Inside(mine)); });
-  nb::list out;
+  nb::typed<nb::list, nb::bytes> out;
   for (const auto& bytes : gathered) out.append(ToBytes(bytes));
   return out;
 }
 
-nb::list AllToAll(Transport& self, const std::vector<nb::bytes>& pieces) {
+nb::typed<nb::list, nb::bytes> AllToAll(Transport& self, const std::vector<nb::bytes>& pieces) {
   const size_t n_pes = self.n_pes();
   const size_t size = pieces.empty() ? 0 : pieces[0].size();
   std::vector<std::byte> mine;
@@ -195,7 +195,7 @@ nb::list AllToAll(Transport& self, const std::vector<nb::bytes>& pieces) {
   }
   std::vector<std::byte> out(mine.size());
   Blocking([&] { return self.AllToAll(mine, out); });
-  nb::list result;
+  nb::typed<nb::list, nb::bytes> result;
   for (size_t pe = 0; pe < n_pes; ++pe) result.append(ToBytes(std::span(out).subspan(pe * size, size)));
   return result;
 }
@@ -260,7 +260,8 @@ void bind_transport(nb::module_& m) {
       .def("broadcast", Broadcast, nb::arg("bytes"), nb::arg("root"))
       .def("allgather", AllGather, nb::arg("bytes"))
       .def("alltoall", AllToAll, nb::arg("pieces"))
-      .def("reduce", Reduce, nb::arg("values"), nb::arg("op"))
+      .def("reduce", Reduce, nb::arg("values"), nb::arg("op"),
+           nb::sig("def reduce(self, values: numpy.typing.NDArray[typing.Any], op: str) -> None"))
       .def("abort",
            [](Transport& self, int code, std::string_view message) { self.Abort(code, message); },
            nb::arg("code"), nb::arg("message"))

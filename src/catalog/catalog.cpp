@@ -27,7 +27,8 @@ bool IsPrintableUtf8(const std::string& name) {
 // A name as it may stand in a message: whatever a client sent, on one line and not for ever.
 std::string Quoted(const std::string& name) {
   constexpr size_t kShown = 80;
-  std::string text = "'" + name.substr(0, kShown) + (name.size() > kShown ? "...'" : "'");
+  std::string text(1, '\'');
+  text.append(name, 0, kShown).append(name.size() > kShown ? "...'" : "'");
   std::replace_if(
       text.begin(), text.end(), [](char c) { return static_cast<uint8_t>(c) < 0x20; }, '?');
   return text;
@@ -125,13 +126,10 @@ arrow::Result<std::shared_ptr<const TableVersion>> Catalog::Lookup(const std::st
 
 arrow::Status Catalog::NotFound(const std::string& operation, const std::string& name) {
   ARROW_ASSIGN_OR_RAISE(const auto names, Names());
-  return arrow::Status::KeyError("[", operation, "] no table of that name, got ", Quoted(name),
-                                 ", PE ", heap_->transport()->my_pe(), "/",
-                                 heap_->transport()->n_pes(), ": published ",
-                                 names.empty()       ? "is nothing yet"
-                                 : names.size() == 1 ? "is "
-                                                     : "are ",
-                                 Join(names, 20));
+  return arrow::Status::KeyError(
+      "[", operation, "] no table of that name, got ", Quoted(name), ", PE ",
+      heap_->transport()->my_pe(), "/", heap_->transport()->n_pes(),
+      names.empty() ? ": nothing is published" : ": published: ", Join(names, 20));
 }
 
 arrow::Result<std::shared_ptr<arrow::RecordBatch>> Catalog::Read(const VersionPtr& version,

@@ -91,3 +91,7 @@ class ServerError(FlightShmemError, OSError):
 
 class AuthenticationError(FlightShmemError, PermissionError):
     """No token, or a wrong one."""
+
+
+class Overflow(FlightShmemError, OverflowError):
+    """A number does not fit the type of the result."""

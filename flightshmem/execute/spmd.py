@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a plan on all PEs: local steps on each PE's rows, exchanges between them.
+
+Local steps run inside ``converge``, so an error on one PE is raised on all of them and none waits for
+ever in the next exchange. Steps that need no exchange are chained batch by batch: a scan, its filters,
+projections, broadcast joins and the first half of an aggregation never hold more than a batch in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from flightshmem import _core, exchange, runtime
+from flightshmem.execute import gather
+from flightshmem.execute.aggregate import Grouping, Parts
+from flightshmem.execute.join import join_rows
+from flightshmem.execute.keys import key_table
+from flightshmem.execute.rows import arrow_errors, concat, keep, project, rechunk
+from flightshmem.execute.sort import range_pes, sample, sort_table, splitters
+from flightshmem.plan.explain import describe
+from flightshmem.plan.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Scan,
+    Sort,
+    SortKey,
+    count_parents,
+)
+from flightshmem.plan.optimize import optimize
+from flightshmem.plan.strategy import hashes_alike, partitioning
+
+Batches = Callable[[], Iterator[pa.Table]]
+"""Opens a stream of this PE's rows; local, to be called once."""
+
+# Joining costs a hash table of the right side per batch of the left: batches must not be smaller.
+_JOIN_ROWS = 1 << 18
+# Per PE; enough to keep ranges within a few percent of even.
+_SAMPLE_ROWS = 2048
+
+
+class SpmdExecutor:
+    """Executes plans. All methods are collective; every PE passes the same plan."""
+
+    def __init__(self) -> None:
+        self._runtime = runtime.current()
+        self._shared: dict[int, list[pa.Table]] = {}
+        self._uses: dict[int, int] = {}
+
+    def optimized(self, plan: Node) -> Node:
+        """Return the plan that will run. Local."""
+        return optimize(plan, self._runtime.n_pes)
+
+    def execute(self, plan: Node) -> pa.Table:
+        """Return this PE's rows; dictionaries are sorted and equal on all PEs."""
+        return self._result(self.optimized(plan))
+
+    def gather(self, plan: Node) -> pa.Table:
+        """Return all rows on every PE, in PE order."""
+        plan = self.optimized(plan)
+        table = self._result(plan)
+        is_whole = isinstance(plan, Aggregate) and plan.strategy == "gather"
+        return table if is_whole else gather.whole(self._runtime, table)
+
+    def persistable(self, plan: Node) -> tuple[pa.Table, tuple[str, ...] | None]:
+        """Return this PE's rows and the columns by whose hash they lie on PEs."""
+        plan = self.optimized(plan)
+        return self._result(plan), partitioning(plan)
+
+    def _result(self, plan: Node) -> pa.Table:
+        self._uses = count_parents(plan)
+        table = self._collect(plan)
+        has_dictionaries = any(pa.types.is_dictionary(field.type) for field in table.schema)
+        return exchange.unify_dictionaries(table) if has_dictionaries else table
+
+    @contextmanager
+    def _local_step(self, node: Node) -> Iterator[None]:
+        operation = describe(node).split(" ", 1)[0].lower()
+        with self._runtime.converge(operation), arrow_errors(operation):
+            yield
+
+    # -- streams and tables
+
+    def _collect(self, node: Node) -> pa.Table:
+        """Return all of this PE's rows of a node."""
+        batches = self._stream(node)
+        with self._local_step(node):
+            return concat(batches(), node.schema)
+
+    def _stream(self, node: Node) -> Batches:
+        """Run what a node needs from other PEs and return its rows as a stream."""
+        uses = self._uses.get(id(node), 0)
+        if uses <= 1:
+            return self._open(node)
+        if id(node) not in self._shared:
+            batches = self._open(node)
+            with self._local_step(node):
+                self._shared[id(node)] = [concat(batches(), node.schema)] * uses
+        return _once(self._shared[id(node)])
+
+    def _open(self, node: Node) -> Batches:
+        if isinstance(node, Scan):
+            return lambda: node.source.read(node.columns, self._runtime.pe, self._runtime.n_pes)
+        if isinstance(node, Filter):
+            return _mapped(self._stream(node.child), lambda table: keep(table, node.predicate))
+        if isinstance(node, Project):
+            return _mapped(self._stream(node.child), lambda table: project(table, node))
+        if isinstance(node, Join):
+            return self._join(node)
+        if isinstance(node, Aggregate):
+            return _once([self._aggregate(node)])
+        if isinstance(node, Sort):
+            return _once([self._sort(self._collect(node.child), node.keys, node.missing_last)])
+        assert isinstance(node, Limit)
+        return _once([self._limit(node)])
+
+    # -- joins
+
+    def _join(self, node: Join) -> Batches:
+        if node.strategy == "broadcast_left":
+            left = exchange.replicate(self._collect(node.left))
+            return self._joined(node, _once([left]), self._collect(node.right))
+        if node.strategy == "broadcast":
+            right = exchange.replicate(self._collect(node.right))
+            return self._joined(node, self._stream(node.left), right)
+        if node.strategy in ("local", "copartitioned"):
+            right = self._collect(node.right)
+            return self._joined(node, self._stream(node.left), right)
+        left, right = self._shuffled(node)
+        return self._joined(node, _once([left]), right)
+
+    def _joined(self, node: Join, left: Batches, right: pa.Table) -> Batches:
+        def batches() -> Iterator[pa.Table]:
+            for table in rechunk(left(), max(_JOIN_ROWS, right.num_rows)):
+                yield join_rows(table, right, node, _core.join)
+
+        return batches
+
+    def _shuffled(self, node: Join) -> tuple[pa.Table, pa.Table]:
+        """Move the rows of one or both sides so that equal keys meet."""
+        left, right = self._collect(node.left), self._collect(node.right)
+        positions = list(range(len(node.left_on)))
+        if node.strategy == "shuffle_left":
+            positions = [node.right_on.index(name) for name in partitioning(node.right) or ()]
+        elif node.strategy == "shuffle_right":
+            positions = [node.left_on.index(name) for name in partitioning(node.left) or ()]
+        types = None
+        schemas = left.schema, right.schema
+        on = [(node.left_on[i], node.right_on[i]) for i in positions]
+        if not all(hashes_alike(schemas[0].field(a).type, schemas[1].field(b).type) for a, b in on):
+            types = [node.key_types[i] for i in positions]
+        if node.strategy != "shuffle_right":
+            left = self._by_hash(left, [name for name, _ in on], types)
+        if node.strategy != "shuffle_left":
+            right = self._by_hash(right, [name for _, name in on], types)
+        return left, right
+
+    def _by_hash(
+        self, table: pa.Table, keys: Sequence[str], types: Sequence[pa.DataType] | None = None
+    ) -> pa.Table:
+        with self._runtime.converge("shuffle"), arrow_errors("shuffle"):
+            pes = [
+                _core.hash_partition(batch, self._runtime.n_pes)
+                for batch in key_table(table, keys, types).to_batches()
+            ]
+            chunks = pa.chunked_array(pes, pa.uint32())
+        return exchange.scatter(table, chunks)
+
+    # -- aggregations
+
+    def _aggregate(self, node: Aggregate) -> pa.Table:
+        grouping = Grouping(node)
+        batches = self._stream(node.child)
+        with self._local_step(node):
+            parts = grouping.accumulate(batches())
+        if node.strategy == "gather":
+            return self._aggregate_all(node, grouping, parts)
+        if node.strategy != "local":
+            parts = self._exchanged(node, grouping, parts)
+        with self._local_step(node):
+            result = grouping.results(grouping.counted(parts))
+            return sort_table(result, [SortKey(key) for key in node.keys]) if node.is_sorted else result
+
+    def _exchanged(self, node: Aggregate, grouping: Grouping, parts: Parts) -> Parts:
+        """Bring all states of a group to one PE and merge them."""
+        if node.strategy == "range":
+            keys = [SortKey(key) for key in grouping.keys]
+            cuts = self._splitters(parts.states, keys, missing_last=True)
+            moved = [self._by_range(table, cuts, keys, missing_last=True) for table in parts.tables()]
+        else:
+            moved = [self._by_hash(table, grouping.keys) for table in parts.tables()]
+        with self._local_step(node):
+            return grouping.merge([Parts(moved[0], tuple(moved[1:]))])
+
+    def _aggregate_all(self, node: Aggregate, grouping: Grouping, parts: Parts) -> pa.Table:
+        """Aggregate all rows as one group: every PE gets the row."""
+        if self._runtime.n_pes > 1 and parts.distinct:
+            # Equal values meet on one PE, so that numbers of distinct values can be added.
+            moved = tuple(self._by_hash(table, ["v"]) for table in parts.distinct)
+            with self._local_step(node):
+                parts = Parts(parts.states, grouping.merge([Parts(parts.states, moved)]).distinct)
+        with self._local_step(node):
+            states = grouping.counted(parts)
+        states = pa.concat_tables(gather.small(self._runtime, states))
+        with self._local_step(node):
+            return grouping.results(grouping.merge_states(states))
+
+    # -- order
+
+    def _sort(self, table: pa.Table, keys: Sequence[SortKey], missing_last: bool) -> pa.Table:
+        if self._runtime.n_pes > 1:
+            cuts = self._splitters(table, keys, missing_last)
+            table = self._by_range(table, cuts, keys, missing_last)
+        with self._runtime.converge("sort"), arrow_errors("sort"):
+            return sort_table(table, keys, missing_last)
+
+    def _splitters(
+        self, table: pa.Table, keys: Sequence[SortKey], missing_last: bool
+    ) -> list[dict[str, pa.Scalar]]:
+        with self._runtime.converge("sort"), arrow_errors("sort"):
+            chosen = sample(table, keys, _SAMPLE_ROWS)
+        samples = gather.small(self._runtime, chosen)
+        weights = [int(count) for count in self._runtime.allgather(str(table.num_rows).encode())]
+        return splitters(samples, weights, keys, missing_last, self._runtime.n_pes)
+
+    def _by_range(
+        self,
+        table: pa.Table,
+        cuts: Sequence[dict[str, pa.Scalar]],
+        keys: Sequence[SortKey],
+        missing_last: bool,
+    ) -> pa.Table:
+        with self._runtime.converge("sort"), arrow_errors("sort"):
+            pes = range_pes(table, cuts, keys, missing_last)
+        return exchange.scatter(table, pes)
+
+    def _limit(self, node: Limit) -> pa.Table:
+        """Keep the first rows in PE order: each PE reads no more than it might need."""
+        batches = self._stream(node.child)
+        with self._local_step(node):
+            first, rows = list[pa.Table](), 0
+            for table in batches():
+                first.append(table)
+                rows += table.num_rows
+                if rows >= node.rows:
+                    break
+            mine = concat(first, node.schema)
+        counts = [int(count) for count in self._runtime.allgather(str(mine.num_rows).encode())]
+        before = sum(counts[: self._runtime.pe])
+        return mine.slice(0, max(0, min(mine.num_rows, node.rows - before)))
+
+
+def _once(tables: list[pa.Table]) -> Batches:
+    """Stream one table and forget it, so that its memory goes with its last reader."""
+
+    def batches() -> Iterator[pa.Table]:
+        yield tables.pop()
+
+    return batches
+
+
+def _mapped(below: Batches, step: Callable[[pa.Table], pa.Table]) -> Batches:
+    def batches() -> Iterator[pa.Table]:
+        for table in below():
+            result = [step(table)]
+            del table
+            yield result.pop()
+
+    return batches

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a frame's plan on all PEs, and give what comes out its place: heap, catalog, files."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from flightshmem import catalog, heap, runtime
+from flightshmem.errors import SchemaError
+from flightshmem.execute import SpmdExecutor
+from flightshmem.io.memory import TableSource, column_shares
+from flightshmem.io.published import partitioning_text
+from flightshmem.io.write import write_parts
+from flightshmem.plan.aggregates import Aggregation
+from flightshmem.plan.nodes import Aggregate, Node, Scan
+
+
+def optimized(plan: Node) -> Node:
+    """Return the plan as it would run."""
+    return SpmdExecutor().optimized(plan)
+
+
+def local_part(plan: Node) -> pa.Table:
+    """Compute a plan and return this PE's rows. Collective."""
+    return SpmdExecutor().execute(plan)
+
+
+def whole(plan: Node) -> pa.Table:
+    """Compute a plan and return all rows on every PE, in PE order. Collective."""
+    return SpmdExecutor().gather(plan)
+
+
+def count_rows(plan: Node) -> int:
+    """Return the number of rows on all PEs. Collective, except where the source knows it."""
+    if isinstance(plan, Scan) and plan.source.rows is not None:
+        return plan.source.rows
+    size = Aggregation("size", None, "size", pa.int64())
+    return int(whole(Aggregate(plan, (), (size,))).column(0)[0].as_py())
+
+
+def table_source(
+    table: pa.Table, name: str, is_part: bool, partitioned_by: tuple[str, ...] | None = None
+) -> TableSource:
+    """Make a source of a table in memory. Collective if it is a part: sizes are added up."""
+    shares = column_shares(table)
+    if not is_part:
+        return TableSource(table, name, table.num_rows, table.nbytes, False, None, shares)
+    sizes = runtime.current().allgather(f"{table.num_rows},{table.nbytes},{table.schema}".encode())
+    parts = [size.decode().split(",", 2) for size in sizes]
+    for pe, (_, _, schema) in enumerate(parts):
+        if schema != parts[0][2]:
+            raise SchemaError(
+                f"[{name}] all PEs must pass the same columns, got on PE 0: {parts[0][2]}; on PE {pe}: {schema}"
+            )
+    rows, size_bytes = (sum(int(part[i]) for part in parts) for i in (0, 1))
+    # Shares of bytes differ between PEs; plans must not.
+    return TableSource(table, name, rows, size_bytes, True, partitioned_by)
+
+
+def persisted(plan: Node) -> Node:
+    """Compute a plan into the heap and return a scan of the result. Collective."""
+    table, partitioned_by = SpmdExecutor().persistable(plan)
+    with runtime.current().converge("persist"):
+        table = heap.persist(table)
+    source = table_source(table, "persisted", is_part=True, partitioned_by=partitioned_by)
+    return Scan(source, tuple(plan.schema.names), origin=plan)
+
+
+def published(plan: Node, name: str, mode: str) -> None:
+    """Compute a plan and publish the result. Collective."""
+    table, partitioned_by = SpmdExecutor().persistable(plan)
+    catalog.publish(name, table, mode=mode, partitioning=partitioning_text(partitioned_by))
+
+
+def written(plan: Node, path: str, compression: str) -> None:
+    """Compute a plan and write one Parquet file per PE. Collective."""
+    write_parts(SpmdExecutor().execute(plan), path, compression)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make a frame: of files, of tables in memory, of published tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from flightshmem import runtime
+from flightshmem.errors import InvalidArgument, SchemaError
+from flightshmem.frame import collect
+from flightshmem.frame.frame import DataFrame
+from flightshmem.frame.names import find_all
+from flightshmem.io.normal import normal_table
+from flightshmem.io.parquet import open_parquet
+from flightshmem.io.paths import Paths
+from flightshmem.io.published import PublishedSource
+from flightshmem.plan.nodes import Scan, Source
+from flightshmem.plan.types import check_names
+
+
+def read_parquet(path: Paths, columns: list[str] | None = None) -> DataFrame:
+    """Read Parquet files lazily, row groups spread over PEs. Collective.
+
+    ``path``: a file, a list, a pattern (``flights/*.parquet``) or a directory; every PE must see it.
+    Only the footers are read now. Files may differ in column order, in columns they lack (missing
+    values) and in integer or float widths (the widest wins); ``string_view`` is read as ``string``.
+    Raises ``FileMissing``, or ``DataError`` naming the file, on all PEs.
+    """
+    with runtime.current().converge("read_parquet"):
+        source = open_parquet(path)
+    return _frame(source, columns, "read_parquet")
+
+
+def from_pandas(df: pd.DataFrame, *, distributed: bool = False) -> DataFrame:
+    """Spread a pandas frame over PEs; its index is dropped (use ``reset_index()`` to keep it).
+
+    Every PE passes the same frame and takes its share of the rows; ``distributed=True``: every PE
+    passes its own part (collective). One copy. NaN becomes a missing value, categoricals stay
+    dictionaries.
+    """
+    if not isinstance(df, pd.DataFrame):
+        raise InvalidArgument(f"[from_pandas] a pandas DataFrame is needed, got {type(df).__name__}")
+    check_names(list(df.columns), "from_pandas")
+    try:
+        table = pa.Table.from_pandas(df, preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise SchemaError(
+            f"[from_pandas] a column holds values of different kinds: {error.args[0]}: convert it with astype() first"
+        ) from None
+    return DataFrame(Scan(_in_memory(table, "from_pandas", distributed), tuple(table.schema.names)))
+
+
+def from_arrow(data: Any, *, distributed: bool = False) -> DataFrame:
+    """Spread an Arrow table over PEs, without a copy.
+
+    ``data``: anything with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (pyarrow, Polars, DuckDB, ...).
+    Every PE passes the same data and takes its share; ``distributed=True``: its own part (collective).
+    """
+    if not any(hasattr(data, f"__arrow_c_{kind}__") for kind in ("stream", "array")):
+        raise InvalidArgument(
+            f"[from_arrow] an object with __arrow_c_stream__ or __arrow_c_array__ is needed, got {type(data).__name__}"
+        )
+    table = data if isinstance(data, pa.Table) else pa.table(data)
+    return DataFrame(Scan(_in_memory(table, "from_arrow", distributed), tuple(table.schema.names)))
+
+
+def table(name: str) -> DataFrame:
+    """Return a frame over a published table, in the version that is current now. One-sided."""
+    source = PublishedSource(name)
+    return DataFrame(Scan(source, tuple(source.schema.names)))
+
+
+def _in_memory(table: pa.Table, operation: str, is_part: bool) -> Source:
+    table = normal_table(table, operation)
+    return collect.table_source(table, f"{operation}(...)", is_part)
+
+
+def _frame(source: Source, columns: list[str] | None, operation: str) -> DataFrame:
+    names = source.schema.names if columns is None else find_all(source.schema, columns, operation)
+    return DataFrame(Scan(source, tuple(names)))

@@ -15,6 +15,15 @@ import pyarrow.acero  # noqa: F401
 import pyarrow.flight  # noqa: F401
 
 if TYPE_CHECKING:
+    from flightshmem.frame import (
+        DataFrame,
+        Series,
+        from_arrow,
+        from_pandas,
+        read_csv,
+        read_parquet,
+        table,
+    )
     from flightshmem.runtime import (
         Runtime,
         barrier,
@@ -31,6 +40,13 @@ __version__ = "0.1.0"
 
 # Public name -> the module that has it.
 _HOME = {
+    "DataFrame": "flightshmem.frame",
+    "Series": "flightshmem.frame",
+    "from_arrow": "flightshmem.frame",
+    "from_pandas": "flightshmem.frame",
+    "read_csv": "flightshmem.frame",
+    "read_parquet": "flightshmem.frame",
+    "table": "flightshmem.frame",
     "Runtime": "flightshmem.runtime",
     "barrier": "flightshmem.runtime",
     "child_environment": "flightshmem.runtime",
@@ -45,15 +61,22 @@ _HOME = {
 _MODULES = ("catalog", "errors", "exchange", "flight", "heap", "ml", "runtime", "testing")
 
 __all__ = [
+    "DataFrame",
     "Runtime",
+    "Series",
     "barrier",
     "child_environment",
     "finalize",
+    "from_arrow",
+    "from_pandas",
     "init",
     "is_initialized",
     "n_pes",
     "parse_bytes",
     "pe",
+    "read_csv",
+    "read_parquet",
+    "table",
 ]
 
 

@@ -72,7 +72,11 @@ class Grouping:
             for column in keys.columns[1:]:
                 present = pc.and_(present, column.is_valid())
             keys, table = keys.filter(present), table.filter(present)
-        inputs, calls = keys, []
+        # Without columns, but with the number of rows, which a table of no keys would have lost.
+        inputs, calls = table.select([]), []
+        for key in self.keys:
+            inputs = inputs.append_column(key, keys.column(key))
+        bare = inputs
         for i, (state, column) in enumerate(self._states):
             if column is None:
                 calls.append(([], "count_all", None))
@@ -80,7 +84,7 @@ class Grouping:
             inputs = inputs.append_column(f"s{i}", _input(state, table.column(column), column))
             calls.append((f"s{i}", *_PARTIAL[state]))
         states = self._named(_group(inputs, self.keys, calls))
-        distinct = tuple(_distinct(keys.append_column("v", canonical(table.column(c)))) for c in self._distinct)
+        distinct = tuple(_distinct(bare.append_column("v", canonical(table.column(c)))) for c in self._distinct)
         return Parts(self._finish_partial(states), distinct)
 
     def accumulate(self, tables: Iterable[pa.Table]) -> Parts:

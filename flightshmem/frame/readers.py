@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -13,12 +14,13 @@ from flightshmem.errors import InvalidArgument, SchemaError
 from flightshmem.frame import collect
 from flightshmem.frame.frame import DataFrame
 from flightshmem.frame.names import find_all
+from flightshmem.io.csv import CsvFormat, open_csv
 from flightshmem.io.normal import normal_table
 from flightshmem.io.parquet import open_parquet
 from flightshmem.io.paths import Paths
 from flightshmem.io.published import PublishedSource
 from flightshmem.plan.nodes import Scan, Source
-from flightshmem.plan.types import check_names
+from flightshmem.plan.types import check_names, parse_dtype
 
 
 def read_parquet(path: Paths, columns: list[str] | None = None) -> DataFrame:
@@ -32,6 +34,29 @@ def read_parquet(path: Paths, columns: list[str] | None = None) -> DataFrame:
     with runtime.current().converge("read_parquet"):
         source = open_parquet(path)
     return _frame(source, columns, "read_parquet")
+
+
+def read_csv(
+    path: Paths,
+    columns: list[str] | None = None,
+    *,
+    sep: str = ",",
+    dtype: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """Read CSV files with a header line lazily, their records spread over PEs. Collective.
+
+    ``path`` as for ``read_parquet``; compressed files (``.gz``, ``.zst``, ...) are read by one PE each.
+    Types are inferred from all rows (integer, float, ISO date or timestamp, bool, else string; ambiguous
+    dates like 10/9/2016 stay strings), the same on every PE whatever their number; ``dtype`` overrides
+    them by column. What pandas reads as missing (empty, NA, NaN, null, ...) is missing. Newlines
+    inside quotes are kept. Raises ``FileMissing``, or ``DataError`` naming the file, on all PEs.
+    """
+    if len(sep.encode()) != 1:
+        raise InvalidArgument(f"[read_csv] sep must be one byte, got {sep!r}")
+    types = tuple((name, parse_dtype(target)) for name, target in (dtype or {}).items())
+    source = open_csv(runtime.current(), path, CsvFormat(sep, types))
+    find_all(source.schema, [name for name, _ in types], "read_csv")
+    return _frame(source, columns, "read_csv")
 
 
 def from_pandas(df: pd.DataFrame, *, distributed: bool = False) -> DataFrame:
@@ -68,7 +93,7 @@ def from_arrow(data: Any, *, distributed: bool = False) -> DataFrame:
 
 
 def table(name: str) -> DataFrame:
-    """Return a frame over a published table, in the version that is current now. One-sided."""
+    """Return a frame over a published table, in the version that is current now. Collective."""
     source = PublishedSource(name)
     return DataFrame(Scan(source, tuple(source.schema.names)))
 
@@ -81,3 +106,4 @@ def _in_memory(table: pa.Table, operation: str, is_part: bool) -> Source:
 def _frame(source: Source, columns: list[str] | None, operation: str) -> DataFrame:
     names = source.schema.names if columns is None else find_all(source.schema, columns, operation)
     return DataFrame(Scan(source, tuple(names)))
+

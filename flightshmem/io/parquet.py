@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pyarrow.types as pt
+from pyarrow.fs import LocalFileSystem
 
 from flightshmem.errors import DataError, FileMissing, SchemaError
 from flightshmem.io.normal import as_schema, normal_schema
@@ -141,7 +142,7 @@ def open_parquet(path: Paths) -> ParquetSource:
 
 def _open(path: Path) -> ds.ParquetFileFragment:
     with _data_errors(path):
-        fragment = ds.ParquetFileFormat().make_fragment(str(path))
+        fragment = ds.ParquetFileFormat().make_fragment(str(path), filesystem=LocalFileSystem())
         fragment.ensure_complete_metadata()
         return fragment
 

@@ -11,19 +11,16 @@ import pyarrow as pa
 
 from flightshmem import catalog
 
-_HASH = "hash:"
-
-
 def partitioning_text(columns: tuple[str, ...] | None) -> str:
     """Write a hash partitioning for the catalog; empty if none is known."""
-    return "" if columns is None else _HASH + json.dumps(list(columns))
+    return "" if columns is None else json.dumps({"hash": list(columns)})
 
 
 class PublishedSource:
-    """The version of a table that was current when the source was made."""
+    """The version of a table that was current when the source was made. Making one is collective."""
 
     def __init__(self, name: str) -> None:
-        self._table = catalog.lookup(name)
+        self._table = catalog.lookup_together(name)
 
     @property
     def schema(self) -> pa.Schema:
@@ -38,8 +35,9 @@ class PublishedSource:
     @property
     def partitioned_by(self) -> tuple[str, ...] | None:
         """The hash partitioning it was published with."""
-        text = getattr(self._table, "partitioning", "")
-        return tuple(json.loads(text[len(_HASH) :])) if text.startswith(_HASH) else None
+        spread = json.loads(self._table.partitioning or "{}")
+        # Only the PEs' own shards lie as they were exchanged; an even split of all shards does not.
+        return tuple(spread["hash"]) if spread.get("collective") and "hash" in spread else None
 
     def column_bytes(self, name: str) -> float | None:
         """As the column's type says."""

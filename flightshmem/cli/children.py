@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import selectors
 import signal
@@ -12,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 SETTLE_S = 0.5
 """After a first failure the others get this long to show their own words."""
@@ -20,6 +21,9 @@ TERM_S = 2.0
 """What follows SIGTERM before SIGKILL."""
 STOP_S = 5.0
 """How long processes may take to end after a signal from outside."""
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -30,9 +34,25 @@ class Child:
 
     name: str
     process: subprocess.Popen[bytes]
-    prefix: bytes = b""
-    """Put before each line of its output, when its output comes through us."""
+    rewrite: Callable[[bytes], bytes] = bytes
+    """Applied to each line of its output, as far as that comes through us."""
     partial: dict[int, bytes] = field(default_factory=dict)
+
+
+def start(command: Sequence[str], last_signal: signal.Signals, **options: Any) -> subprocess.Popen[bytes]:
+    """Start a process that gets ``last_signal`` when this one dies, however that happens.
+
+    ``options`` are Popen's. It has a process group of its own, so that Ctrl-C reaches it once, through
+    the Supervisor. Call from the main thread: the kernel looks at the thread, not at the process.
+    """
+    parent = os.getpid()
+
+    def tie_to_parent() -> None:
+        _libc.prctl(_PR_SET_PDEATHSIG, last_signal)
+        if os.getppid() != parent:  # it died before the call above
+            os._exit(128 + last_signal)
+
+    return subprocess.Popen(command, process_group=0, preexec_fn=tie_to_parent, **options)
 
 
 def describe_end(returncode: int) -> str:
@@ -117,7 +137,7 @@ class Supervisor:
         *lines, rest = text.split(b"\n")
         if rest:
             child.partial[key.fd] = rest
-        self._write(out, b"".join(child.prefix + line + b"\n" for line in lines))
+        self._write(out, b"".join(child.rewrite(line) + b"\n" for line in lines))
         return bool(chunk)
 
     @staticmethod
@@ -133,7 +153,7 @@ class Supervisor:
                     pass
                 child, out = key.data
                 rest = child.partial.pop(key.fd, b"")
-                self._write(out, child.prefix + rest + b"\n" if rest else b"")
+                self._write(out, child.rewrite(rest) + b"\n" if rest else b"")
 
     def _reap(self) -> None:
         for index in sorted(self._running):

@@ -6,32 +6,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import io
-import os
 import runpy
-import signal
 import sys
 from pathlib import Path
 from types import TracebackType
 
 from flightshmem.runtime import failures, launch, session
-
-LAUNCHER = "FLIGHTSHMEM_LAUNCHER"
-"""Process id of the launcher, for its PEs."""
-
-_PR_SET_PDEATHSIG = 1
-
-
-def end_with_launcher() -> None:
-    """Have the kernel kill this process when the launcher dies, however that happens."""
-    launcher = os.environ.pop(LAUNCHER, "")
-    if not launcher:
-        return
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != int(launcher):  # it died before the call above
-        os._exit(128 + signal.SIGKILL)
-
 
 def run_target(arguments: list[str]) -> None:
     """Run a script or ``-m module`` as Python itself would."""
@@ -57,19 +38,20 @@ def exit_code_of(end: SystemExit) -> int:
 
 def main() -> None:
     """Run the target; an exit code other than 0 ends the whole job."""
-    end_with_launcher()
-    launch.take_seat()
+    has_seat = launch.take_seat() is not None
     if sys.path[0] in ("", str(Path.cwd())):
         del sys.path[0]  # put there by -m, for us and not for the script
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(line_buffering=True)
+            stream.reconfigure(line_buffering=True, write_through=False)
     try:
         run_target(sys.argv[1:])
     except SystemExit as end:
         code = exit_code_of(end)
         if code and session.is_initialized():
-            failures.end_job(session.current().transport, code, f"ended with exit code {code}")
+            # Our own launcher says which PE ended how; others do not.
+            words = "" if has_seat else f"ended with exit code {code}"
+            failures.end_job(session.current().transport, code, words)
         sys.exit(code)
     except BaseException as error:
         # As the interpreter would, but the traceback begins in the user's script.

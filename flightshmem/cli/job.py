@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import struct
 import subprocess
 import sys
 from dataclasses import dataclass
 
 from flightshmem import _core
-from flightshmem.cli.children import Child, Supervisor
-from flightshmem.cli.entry import LAUNCHER
-from flightshmem.errors import InvalidArgument
-from flightshmem.runtime import launch, memory
+from flightshmem.cli.children import Child, Supervisor, start
+from flightshmem.errors import InvalidArgument, TransportUnavailable
+from flightshmem.runtime import launch, memory, openshmem
 from flightshmem.runtime.segment import segment_bytes
 
 
@@ -47,7 +48,7 @@ class Job:
 def run_job(job: Job) -> int:
     """Run the job to its end and return its exit code."""
     job = job.sized()
-    return _run_posix_shm(job)
+    return _run_openshmem(job) if job.transport == "openshmem" else _run_posix_shm(job)
 
 
 def _run_posix_shm(job: Job) -> int:
@@ -59,40 +60,66 @@ def _run_posix_shm(job: Job) -> int:
         # A PE that ends without a word must not be waited for.
         os.pwrite(descriptor, finished, pe * size + _core.STATE_OFFSET)
 
+    children: list[Child] = []
     try:
-        children: list[Child] = []
-        try:
-            for pe in range(job.n_pes):
-                children.append(_start_pe(job, pe, descriptor))
-        except BaseException:
-            for child in children:
-                child.process.kill()
-            raise
+        for pe in range(job.n_pes):
+            children.append(_start_pe(job, pe, descriptor))
         return Supervisor(children, mark_finished).run()
     finally:
+        for child in children:
+            child.process.kill()  # does nothing to those that have ended
         os.close(descriptor)
 
 
 def _start_pe(job: Job, pe: int, descriptor: int) -> Child:
     environment = {
-        **os.environ,
-        launch.TRANSPORT: job.transport,
-        launch.HEAP: str(job.heap_bytes),
+        **_common_environment(job),
         launch.PE: str(pe),
         launch.N_PES: str(job.n_pes),
         launch.SEGMENT_FD: str(descriptor),
-        LAUNCHER: str(os.getpid()),
     }
-    # PEs have a process group of their own, so that Ctrl-C reaches them once, through us; a
-    # background group cannot read a terminal.
-    takes_input = pe == 0 and not os.isatty(0)
-    process = subprocess.Popen(
+    process = start(
         job.pe_command,
+        signal.SIGKILL,
         env=environment,
         pass_fds=(descriptor,),
-        process_group=0,
-        stdin=None if takes_input else subprocess.DEVNULL,
+        stdin=_input() if pe == 0 else subprocess.DEVNULL,
         stdout=subprocess.PIPE if job.prefix else None,
         stderr=subprocess.PIPE if job.prefix else None,
     )
-    return Child(f"PE {pe}", process, f"[pe {pe}] ".encode() if job.prefix else b"")
+    prefix = f"[pe {pe}] ".encode()
+    return Child(f"PE {pe}", process, lambda line: prefix + line)
+
+
+def _run_openshmem(job: Job) -> int:
+    missing = openshmem.why_missing()
+    if missing:
+        raise TransportUnavailable(f"[run] the openshmem transport is not available: {missing}")
+    flags = ["--oversubscribe", "--bind-to", "none", "-n", str(job.n_pes)]
+    process = start(
+        [str(openshmem.launcher_path()), *flags, *(["--tag-output"] if job.prefix else []), *job.pe_command],
+        signal.SIGTERM,
+        env=openshmem.settings(job.heap_bytes, _common_environment(job)),
+        stdin=_input(),
+        stdout=subprocess.PIPE if job.prefix else None,
+        stderr=subprocess.PIPE,
+    )
+    return Supervisor([Child("the job", process, _in_our_words)]).run()
+
+
+_TAG = re.compile(rb"^\[\d+,(\d+)\]<std(?:out|err)>:")
+_RANK = re.compile(rb"process rank (\d+) with PID \d+ on")
+
+
+def _in_our_words(line: bytes) -> bytes:
+    """Say PE where oshrun says rank, and put our prefix in place of its tag."""
+    return _RANK.sub(rb"PE \1 on", _TAG.sub(rb"[pe \1] ", line))
+
+
+def _common_environment(job: Job) -> dict[str, str]:
+    return {**os.environ, launch.TRANSPORT: job.transport, launch.HEAP: str(job.heap_bytes)}
+
+
+def _input() -> int | None:
+    # PEs are in background process groups, which must not read from a terminal.
+    return subprocess.DEVNULL if os.isatty(0) else None

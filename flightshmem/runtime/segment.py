@@ -8,7 +8,7 @@ import os
 from flightshmem import _core
 from flightshmem.runtime import launch, memory
 
-HEAP_BEGIN = _core.RESERVED_BYTES + (1 << 20)
+HEAP_BEGIN: int = _core.HEAP_BEGIN
 """Behind the transport's own bytes and the catalog's directory."""
 
 _PAGE = 4096

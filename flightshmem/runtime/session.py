@@ -31,10 +31,8 @@ class Runtime:
         self._owner = threading.get_ident()
         self._pid = os.getpid()
         self._finalized = False
-        if hasattr(_core, "Heap"):
-            self.heap = _core.Heap(transport, HEAP_BEGIN)
-        if hasattr(_core, "Catalog"):
-            self.catalog = _core.Catalog(self.heap)
+        self.heap = _core.Heap(transport, HEAP_BEGIN)
+        self.catalog = _core.Catalog(self.heap)
 
     def barrier(self) -> None:
         """Wait until every PE is here; everything written before is visible after. Collective."""
@@ -95,8 +93,7 @@ class Runtime:
         if self._finalized or self._pid != os.getpid():
             return
         self._finalized = True
-        if hasattr(_core, "Heap"):
-            self.heap.close()
+        self.heap.close()
         self.transport.finalize()
 
     def _check_usable(self, operation: str) -> None:

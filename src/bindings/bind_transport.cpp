@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bindings/status.h"
+#include "catalog/catalog.h"
 #include "transport/error_detail.h"
 #include "transport/providers.h"
 #include "transport/reserved_area.h"
@@ -230,6 +231,16 @@ void BindOpening(nb::module_& m) {
           return Check(OpenPosixShmThreads(Options(segment_bytes, timeout_s), n_pes));
         },
         nb::arg("segment_bytes"), nb::arg("timeout_s"), nb::arg("n_pes"));
+  m.def("open_openshmem",
+        [](uint64_t segment_bytes, double timeout_s, std::string module_path, bool is_started,
+           bool may_shrink, uint64_t slack_bytes) {
+          const TransportOptions options = Options(segment_bytes, timeout_s);
+          const OpenShmemOptions library{std::move(module_path), is_started, may_shrink,
+                                         slack_bytes};
+          return Blocking([&] { return OpenOpenShmem(options, library); });
+        },
+        nb::arg("segment_bytes"), nb::arg("timeout_s"), nb::arg("module_path"),
+        nb::arg("is_started"), nb::arg("may_shrink"), nb::arg("slack_bytes"));
   m.def("create_segment_file",
         [](uint64_t segment_bytes, int n_pes) {
           return Check(CreateSegmentFile(segment_bytes, n_pes));
@@ -267,7 +278,7 @@ void bind_transport(nb::module_& m) {
            nb::arg("code"), nb::arg("message"))
       .def("finalize", [](Transport& self) { Blocking([&] { return self.Finalize(); }); });
   BindOpening(m);
-  m.attr("RESERVED_BYTES") = Transport::kReservedBytes;
+  m.attr("HEAP_BEGIN") = Transport::kReservedBytes + Catalog::kDirectoryBytes;
   // For the launcher, which marks in the memory file that a PE is gone.
   m.attr("STATE_OFFSET") = offsetof(ReservedArea, state);
   m.attr("STATE_FINISHED") = static_cast<uint32_t>(PeState::kFinished);

@@ -103,7 +103,7 @@ arrow::Status NodeBarrier::Examine(double waited_s) const {
   }
   if (waited_s < timeout_s_) return arrow::Status::OK();
   return MakeError(arrow::StatusCode::IOError, "PeerLost", "[barrier] waited ", timeout_s_,
-                   " s for ", Absent(), ", PE ", my_pe_, "/", areas_.size(),
+                   " s: ", Absent(), ", PE ", my_pe_, "/", areas_.size(),
                    ": raise FLIGHTSHMEM_TIMEOUT if the work between collectives takes longer");
 }
 
@@ -122,10 +122,20 @@ std::string NodeBarrier::Absent() const {
   for (size_t pe = 0; pe < areas_.size(); ++pe) {
     if (areas_[pe]->barriers.load(std::memory_order_acquire) >= mine) continue;
     const PeState state = areas_[pe]->state.load(std::memory_order_acquire);
-    text << (text.tellp() > 0 ? ", " : "") << "PE " << pe;
-    if (state == PeState::kAborted) text << " which aborted (" << areas_[pe]->last_words << ")";
-    if (state == PeState::kFinished) text << " which has ended";
-    if (state == PeState::kAbsent) text << " which has not started";
+    text << (text.tellp() > 0 ? "; " : "") << "PE " << pe;
+    switch (areas_[pe]->state.load(std::memory_order_acquire)) {
+      case PeState::kAborted:
+        text << " aborted (" << areas_[pe]->last_words << ")";
+        break;
+      case PeState::kFinished:
+        text << " has ended";
+        break;
+      case PeState::kAbsent:
+        text << " has not started";
+        break;
+      case PeState::kRunning:
+        text << " is not here yet";
+    }
   }
   return text.str();
 }

@@ -13,7 +13,7 @@
 namespace flightshmem {
 
 struct TransportOptions {
-  uint64_t segment_bytes = 0;         // per PE, kReservedBytes included
+  uint64_t segment_bytes = 0;         // per PE, kReservedBytes included; a multiple of kPageBytes
   double collective_timeout_s = 600;  // a collective waits this long for absent PEs, then fails
   // Called by the owning thread while it waits, at least ten times a second and after every signal:
   // a status that is not OK ends the wait with it, on all PEs. May be empty.
@@ -34,9 +34,23 @@ arrow::Result<std::vector<std::shared_ptr<Transport>>> OpenPosixShmThreads(
 // The caller owns the descriptor, which is inheritable.
 arrow::Result<int> CreateSegmentFile(uint64_t segment_bytes, int n_pes);
 
-// A real OpenSHMEM library, by way of the module at `module_path` (built from openshmem.cpp), loaded
-// with dlopen. Works too when shmem4py has initialised the library already. Main thread. Collective.
+struct OpenShmemOptions {
+  std::string module_path;         // of the module built from openshmem.cpp
+  bool is_started = false;         // somebody (shmem4py) has initialised the library already
+  bool may_shrink = false;         // segment_bytes is a wish: take what the library's heap has
+  uint64_t slack_bytes = 0;        // what a shrunk segment leaves free there
+};
+
+// A real OpenSHMEM library, by way of the module, which is loaded with dlopen and stays. The library's
+// environment must have been prepared (flightshmem/runtime/openshmem.py). If this call initialises the
+// library, the library is finalised when the process exits, not before: views of the segment stay
+// valid. A second call fails. Main thread. Collective.
 arrow::Result<std::shared_ptr<Transport>> OpenOpenShmem(const TransportOptions& options,
-                                                        const std::string& module_path);
+                                                        const OpenShmemOptions& library);
+
+// The one symbol of the module.
+using OpenShmemEntry = void (*)(const TransportOptions& options, const OpenShmemOptions& library,
+                                arrow::Result<std::shared_ptr<Transport>>* out);
+inline constexpr const char* kOpenShmemEntry = "flightshmem_open_openshmem";
 
 }  // namespace flightshmem

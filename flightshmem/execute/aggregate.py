@@ -73,7 +73,8 @@ class Grouping:
                 present = pc.and_(present, column.is_valid())
             keys, table = keys.filter(present), table.filter(present)
         # Without columns, but with the number of rows, which a table of no keys would have lost.
-        inputs, calls = table.select([]), []
+        inputs = table.select([])
+        calls: list[tuple[Any, str, Any]] = []
         for key in self.keys:
             inputs = inputs.append_column(key, keys.column(key))
         bare = inputs
@@ -84,7 +85,9 @@ class Grouping:
             inputs = inputs.append_column(f"s{i}", _input(state, table.column(column), column))
             calls.append((f"s{i}", *_PARTIAL[state]))
         states = self._named(_group(inputs, self.keys, calls))
-        distinct = tuple(_distinct(bare.append_column("v", canonical(table.column(c)))) for c in self._distinct)
+        distinct = tuple(
+            _distinct(bare.append_column("v", canonical(table.column(c)))) for c in self._distinct
+        )
         return Parts(self._finish_partial(states), distinct)
 
     def accumulate(self, tables: Iterable[pa.Table]) -> Parts:
@@ -104,7 +107,9 @@ class Grouping:
     def merge(self, parts: list[Parts]) -> Parts:
         """Merge states of several parts of the rows."""
         states = pa.concat_tables(part.states for part in parts)
-        distinct = [pa.concat_tables(tables) for tables in zip(*(part.distinct for part in parts), strict=True)]
+        distinct = [
+            pa.concat_tables(tables) for tables in zip(*(part.distinct for part in parts), strict=True)
+        ]
         return Parts(self.merge_states(states), tuple(_distinct(table) for table in distinct))
 
     def counted(self, parts: Parts) -> pa.Table:
@@ -138,7 +143,9 @@ class Grouping:
                 values = _narrow_sum(values, self._sum_type(column), column)
             elif state == "spread":
                 # Arrow gives the variance; times n it is the sum of squares that can be merged.
-                values = pc.fill_null(pc.multiply(values, states.column(f"count {column}").cast(pa.float64())), 0.0)
+                values = pc.fill_null(
+                    pc.multiply(values, states.column(f"count {column}").cast(pa.float64())), 0.0
+                )
             states = states.set_column(i, states.field(i).name, values)
         return states
 

@@ -32,7 +32,9 @@ def without_nan(values: Any) -> Any:
     return pc.if_else(is_nan, pa.scalar(None, values.type), values)
 
 
-def key_table(table: pa.Table, columns: Sequence[str], types: Sequence[pa.DataType] | None = None) -> pa.Table:
+def key_table(
+    table: pa.Table, columns: Sequence[str], types: Sequence[pa.DataType] | None = None
+) -> pa.Table:
     """Return canonical key columns k0, k1, ..., cast to ``types`` if given."""
     arrays = [canonical(table.column(name)) for name in columns]
     if types is not None:

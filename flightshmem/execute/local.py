@@ -9,7 +9,18 @@ from flightshmem.execute.aggregate import Grouping
 from flightshmem.execute.join import join_rows, match_rows
 from flightshmem.execute.rows import concat, keep, project
 from flightshmem.execute.sort import sort_table
-from flightshmem.plan.nodes import Aggregate, Filter, Join, Limit, Node, Project, Scan, Sort, SortKey
+from flightshmem.plan.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Scan,
+    Sort,
+    SortKey,
+    SortOrder,
+)
 
 
 class LocalExecutor:
@@ -29,9 +40,9 @@ class LocalExecutor:
         if isinstance(plan, Aggregate):
             grouping = Grouping(plan)
             result = grouping.results(grouping.counted(grouping.partial(inputs[0])))
-            return sort_table(result, [SortKey(key) for key in plan.keys]) if plan.is_sorted else result
+            return sort_table(result, SortOrder(tuple(map(SortKey, plan.keys)))) if plan.is_sorted else result
         if isinstance(plan, Sort):
-            return sort_table(inputs[0], plan.keys, plan.missing_last)
+            return sort_table(inputs[0], plan.order)
         assert isinstance(plan, Limit)
         return inputs[0].slice(0, plan.rows)
 

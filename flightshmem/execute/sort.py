@@ -17,29 +17,32 @@ import pyarrow.types as pt
 
 from flightshmem.execute.keys import canonical
 from flightshmem.execute.rows import take
-from flightshmem.plan.nodes import SortKey
+from flightshmem.plan.nodes import SortOrder
 from flightshmem.plan.types import is_float
 
 Codes = np.ndarray[Any, Any]
+Splitter = dict[str, pa.Scalar]
+"""A key tuple between two PEs' ranges."""
 
 
-def sort_table(table: pa.Table, keys: Sequence[SortKey], missing_last: bool = True) -> pa.Table:
+def sort_table(table: pa.Table, order: SortOrder) -> pa.Table:
     """Sort rows, stably."""
     if table.num_rows < 2:
         return table
-    return take(table, pa.array(sort_order(table, keys, missing_last)))
+    return take(table, pa.array(sort_order(table, order)))
 
 
-def sort_order(table: pa.Table, keys: Sequence[SortKey], missing_last: bool = True) -> Codes:
+def sort_order(table: pa.Table, order: SortOrder) -> Codes:
     """Return the row numbers in sorted order."""
     columns = []
-    for key in keys:
-        columns += _codes(table.column(key.column), key.is_ascending, missing_last)
+    for key in order.keys:
+        columns += _codes(table.column(key.column), key.is_ascending, order.missing_last)
     packed = _packed(columns, table.num_rows)
     if packed is not None:
         return packed
     if len(columns) == 1:
-        return np.argsort(columns[0], kind="stable")
+        by_one: Codes = np.argsort(columns[0], kind="stable")
+        return by_one
     return np.lexsort(columns[::-1])
 
 
@@ -75,7 +78,8 @@ def _values(values: Any) -> Codes:
     ranks[np.asarray(order)] = np.arange(len(words), dtype=np.int32)
     codes = pc.fill_null(pc.index_in(values, value_set=words), len(words))
     ranks[len(words)] = 0
-    return ranks[np.asarray(codes)]
+    ordered: Codes = ranks[np.asarray(codes)]
+    return ordered
 
 
 def _packed(columns: list[Codes], rows: int) -> Codes | None:
@@ -97,44 +101,48 @@ def _packed(columns: list[Codes], rows: int) -> Codes | None:
         packed |= offsets.astype(np.int64) << shift
         shift += width
     packed.sort()
-    return packed & ((1 << bits) - 1)
+    rows_in_order: Codes = packed & ((1 << bits) - 1)
+    return rows_in_order
 
 
-def sample(table: pa.Table, keys: Sequence[SortKey], rows: int) -> pa.Table:
+def sample(table: pa.Table, order: SortOrder, rows: int) -> pa.Table:
     """Return up to ``rows`` evenly spaced rows of the key columns, decoded."""
-    names = [key.column for key in keys]
+    names = [key.column for key in order.keys]
     chosen = np.unique(np.linspace(0, table.num_rows - 1, min(rows, table.num_rows)).astype(np.int64))
     arrays = [canonical(table.column(name)) for name in names]
     return pa.Table.from_arrays(arrays, names=names).take(pa.array(chosen))
 
 
-def splitters(samples: Sequence[pa.Table], weights: Sequence[int], keys: Sequence[SortKey], missing_last: bool,
-              n_pes: int) -> list[dict[str, pa.Scalar]]:  # fmt: skip
+def splitters(
+    samples: Sequence[pa.Table], weights: Sequence[int], order: SortOrder, n_pes: int
+) -> list[Splitter]:
     """Choose n_pes - 1 key tuples that cut the rows into even ranges.
 
     ``weights``: how many rows the PE of each sample has.
     """
     together = pa.concat_tables(samples)
-    share = [np.full(part.num_rows, rows / max(part.num_rows, 1)) for part, rows in zip(samples, weights, strict=True)]
+    share = [
+        np.full(part.num_rows, rows / max(part.num_rows, 1))
+        for part, rows in zip(samples, weights, strict=True)
+    ]
     if not together.num_rows:
         return []
-    order = sort_order(together, keys, missing_last)
-    reached = np.cumsum(np.concatenate(share)[order])
+    rows_in_order = sort_order(together, order)
+    reached = np.cumsum(np.concatenate(share)[rows_in_order])
     cuts = np.searchsorted(reached, reached[-1] * np.arange(1, n_pes) / n_pes)
-    chosen = order[np.minimum(cuts, len(order) - 1)]
+    chosen = rows_in_order[np.minimum(cuts, len(rows_in_order) - 1)]
     return [{name: together.column(name)[int(row)] for name in together.schema.names} for row in chosen]
 
 
-def range_pes(table: pa.Table, cuts: Sequence[dict[str, pa.Scalar]], keys: Sequence[SortKey],
-              missing_last: bool) -> pa.Array:  # fmt: skip
+def range_pes(table: pa.Table, cuts: Sequence[Splitter], order: SortOrder) -> pa.Array:
     """Return each row's PE: the number of splitters that sort before the row. Equal keys stay together."""
     pes = np.zeros(table.num_rows, dtype=np.uint32)
-    columns = [canonical(table.column(key.column)) for key in keys]
+    columns = [canonical(table.column(key.column)) for key in order.keys]
     for cut in cuts:
         after = np.zeros(table.num_rows, dtype=bool)
         tied = np.ones(table.num_rows, dtype=bool)
-        for key, column in zip(keys, columns, strict=True):
-            beyond, equal = _against(column, cut[key.column], key.is_ascending, missing_last)
+        for key, column in zip(order.keys, columns, strict=True):
+            beyond, equal = _against(column, cut[key.column], key.is_ascending, order.missing_last)
             after |= tied & beyond
             tied &= equal
         pes += after

@@ -19,7 +19,7 @@ from flightshmem.execute.aggregate import Grouping, Parts
 from flightshmem.execute.join import join_rows
 from flightshmem.execute.keys import key_table
 from flightshmem.execute.rows import arrow_errors, concat, keep, project, rechunk
-from flightshmem.execute.sort import range_pes, sample, sort_table, splitters
+from flightshmem.execute.sort import Splitter, range_pes, sample, sort_table, splitters
 from flightshmem.plan.explain import describe
 from flightshmem.plan.nodes import (
     Aggregate,
@@ -31,6 +31,7 @@ from flightshmem.plan.nodes import (
     Scan,
     Sort,
     SortKey,
+    SortOrder,
     count_parents,
 )
 from flightshmem.plan.optimize import optimize
@@ -116,7 +117,7 @@ class SpmdExecutor:
         if isinstance(node, Aggregate):
             return _once([self._aggregate(node)])
         if isinstance(node, Sort):
-            return _once([self._sort(self._collect(node.child), node.keys, node.missing_last)])
+            return _once([self._sort(self._collect(node.child), node.order)])
         assert isinstance(node, Limit)
         return _once([self._limit(node)])
 
@@ -185,14 +186,14 @@ class SpmdExecutor:
             parts = self._exchanged(node, grouping, parts)
         with self._local_step(node):
             result = grouping.results(grouping.counted(parts))
-            return sort_table(result, [SortKey(key) for key in node.keys]) if node.is_sorted else result
+            return sort_table(result, _by(node.keys)) if node.is_sorted else result
 
     def _exchanged(self, node: Aggregate, grouping: Grouping, parts: Parts) -> Parts:
         """Bring all states of a group to one PE and merge them."""
         if node.strategy == "range":
-            keys = [SortKey(key) for key in grouping.keys]
-            cuts = self._splitters(parts.states, keys, missing_last=True)
-            moved = [self._by_range(table, cuts, keys, missing_last=True) for table in parts.tables()]
+            order = _by(grouping.keys)
+            cuts = self._splitters(parts.states, order)
+            moved = [self._by_range(table, cuts, order) for table in parts.tables()]
         else:
             moved = [self._by_hash(table, grouping.keys) for table in parts.tables()]
         with self._local_step(node):
@@ -213,31 +214,22 @@ class SpmdExecutor:
 
     # -- order
 
-    def _sort(self, table: pa.Table, keys: Sequence[SortKey], missing_last: bool) -> pa.Table:
+    def _sort(self, table: pa.Table, order: SortOrder) -> pa.Table:
         if self._runtime.n_pes > 1:
-            cuts = self._splitters(table, keys, missing_last)
-            table = self._by_range(table, cuts, keys, missing_last)
+            table = self._by_range(table, self._splitters(table, order), order)
         with self._runtime.converge("sort"), arrow_errors("sort"):
-            return sort_table(table, keys, missing_last)
+            return sort_table(table, order)
 
-    def _splitters(
-        self, table: pa.Table, keys: Sequence[SortKey], missing_last: bool
-    ) -> list[dict[str, pa.Scalar]]:
+    def _splitters(self, table: pa.Table, order: SortOrder) -> list[Splitter]:
         with self._runtime.converge("sort"), arrow_errors("sort"):
-            chosen = sample(table, keys, _SAMPLE_ROWS)
+            chosen = sample(table, order, _SAMPLE_ROWS)
         samples = gather.small(self._runtime, chosen)
         weights = [int(count) for count in self._runtime.allgather(str(table.num_rows).encode())]
-        return splitters(samples, weights, keys, missing_last, self._runtime.n_pes)
+        return splitters(samples, weights, order, self._runtime.n_pes)
 
-    def _by_range(
-        self,
-        table: pa.Table,
-        cuts: Sequence[dict[str, pa.Scalar]],
-        keys: Sequence[SortKey],
-        missing_last: bool,
-    ) -> pa.Table:
+    def _by_range(self, table: pa.Table, cuts: Sequence[Splitter], order: SortOrder) -> pa.Table:
         with self._runtime.converge("sort"), arrow_errors("sort"):
-            pes = range_pes(table, cuts, keys, missing_last)
+            pes = range_pes(table, cuts, order)
         return exchange.scatter(table, pes)
 
     def _limit(self, node: Limit) -> pa.Table:
@@ -254,6 +246,10 @@ class SpmdExecutor:
         counts = [int(count) for count in self._runtime.allgather(str(mine.num_rows).encode())]
         before = sum(counts[: self._runtime.pe])
         return mine.slice(0, max(0, min(mine.num_rows, node.rows - before)))
+
+
+def _by(keys: Sequence[str]) -> SortOrder:
+    return SortOrder(tuple(map(SortKey, keys)))
 
 
 def _once(tables: list[pa.Table]) -> Batches:

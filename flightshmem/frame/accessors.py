@@ -20,7 +20,8 @@ class StringAccessor:
     def __init__(self, series: Series) -> None:
         if not is_text(series.dtype):
             raise SchemaError(
-                f"[str] strings are needed, got {series.dtype} in column {series.name!r}: use astype('str') first"
+                f"[str] strings are needed, got {series.dtype} in column {series.name!r}: "
+                "use astype('str') first"
             )
         self._series = series
 

@@ -50,7 +50,8 @@ def table_source(
     for pe, (_, _, schema) in enumerate(parts):
         if schema != parts[0][2]:
             raise SchemaError(
-                f"[{name}] all PEs must pass the same columns, got on PE 0: {parts[0][2]}; on PE {pe}: {schema}"
+                f"[{name}] all PEs must pass the same columns, got on PE 0: {parts[0][2]}; "
+                f"on PE {pe}: {schema}"
             )
     rows, size_bytes = (sum(int(part[i]) for part in parts) for i in (0, 1))
     # Shares of bytes differ between PEs; plans must not.
@@ -66,7 +67,7 @@ def persisted(plan: Node) -> Node:
     return Scan(source, tuple(plan.schema.names), origin=plan)
 
 
-def published(plan: Node, name: str, mode: str) -> None:
+def published(plan: Node, name: str, mode: catalog.Mode) -> None:
     """Compute a plan and publish the result. Collective."""
     table, partitioned_by = SpmdExecutor().persistable(plan)
     catalog.publish(name, table, mode=mode, partitioning=partitioning_text(partitioned_by))

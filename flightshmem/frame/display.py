@@ -20,7 +20,8 @@ def summary(schema: pa.Schema) -> str:
 def html(schema: pa.Schema, rows: pd.DataFrame) -> str:
     """Render the first rows with the columns' types."""
     head = "".join(
-        f"<th>{escape.escape(field.name)}<br><small>{escape.escape(str(field.type))}</small></th>" for field in schema
+        f"<th>{escape.escape(field.name)}<br><small>{escape.escape(str(field.type))}</small></th>"
+        for field in schema
     )
     body = "".join(
         "<tr>" + "".join(f"<td>{escape.escape(str(value))}</td>" for value in row) + "</tr>"

@@ -12,12 +12,13 @@ from flightshmem.errors import InvalidArgument, SchemaError
 from flightshmem.frame import collect
 from flightshmem.frame.align import all_columns, common_base
 from flightshmem.frame.display import html, summary
+from flightshmem.frame.merge import Keys, MergeOptions, merge
 from flightshmem.frame.names import find, find_all
 from flightshmem.frame.output import Output
 from flightshmem.frame.series import Series
-from flightshmem.plan.expr import Expr, call, literal, substitute
 from flightshmem.plan.explain import explain
-from flightshmem.plan.nodes import Filter, Limit, Node, Project, Sort, SortKey
+from flightshmem.plan.expr import Expr, call, literal, substitute
+from flightshmem.plan.nodes import Filter, Limit, Node, Project, Sort, SortKey, SortOrder
 from flightshmem.plan.operators import fill_missing
 from flightshmem.plan.types import check_names
 
@@ -97,8 +98,8 @@ class DataFrame(Output):
         if isinstance(key, Sequence):
             return self._select(list(key))
         raise InvalidArgument(
-            f"[getitem] a column name, a list of names or a boolean Series is needed, got {type(key).__name__}: "
-            "rows are selected by masks (df[df.x > 1]) and head(n)"
+            "[getitem] a column name, a list of names or a boolean Series is needed, "
+            f"got {type(key).__name__}: rows are selected by masks (df[df.x > 1]) and head(n)"
         )
 
     def __getattr__(self, name: str) -> Series:
@@ -122,7 +123,9 @@ class DataFrame(Output):
 
     def _filter(self, mask: Series) -> DataFrame:
         if not pa.types.is_boolean(mask.dtype):
-            raise SchemaError(f"[getitem] a mask must be boolean, got {mask.dtype}: compare first, e.g. df.x > 0")
+            raise SchemaError(
+                f"[getitem] a mask must be boolean, got {mask.dtype}: compare first, e.g. df.x > 0"
+            )
         base, mine, theirs = common_base(self._plan, mask._plan, "getitem")
         kept = Filter(base, substitute(mask._expr, theirs))
         return DataFrame(kept if base is self._plan else Project(kept, tuple(mine.items())))
@@ -218,7 +221,8 @@ class DataFrame(Output):
         orders = [bool(ascending)] * len(names) if isinstance(ascending, (bool, int)) else list(ascending)
         if not names or len(orders) != len(names):
             raise InvalidArgument(
-                f"[sort_values] one direction per key is needed, got {len(names)} keys and {len(orders)} directions"
+                f"[sort_values] one direction per key is needed, got {len(names)} keys "
+                f"and {len(orders)} directions"
             )
         if na_position not in ("first", "last"):
             raise InvalidArgument(f"[sort_values] na_position is 'first' or 'last', got {na_position!r}")
@@ -226,7 +230,7 @@ class DataFrame(Output):
             if pa.types.is_nested(self.schema.field(name).type):
                 raise SchemaError(f"[sort_values] lists and structs have no order, got column {name!r}")
         keys = tuple(SortKey(name, bool(order)) for name, order in zip(names, orders, strict=True))
-        return DataFrame(Sort(self._plan, keys, na_position == "last"))
+        return DataFrame(Sort(self._plan, SortOrder(keys, missing_last=na_position == "last")))
 
     def head(self, n: int = 5) -> DataFrame:
         """Keep the first n rows in PE order, as a lazy frame."""
@@ -240,8 +244,11 @@ class DataFrame(Output):
         self,
         right: DataFrame,
         how: str = "inner",
-        on: str | Sequence[str] | None = None,
-        **options: Any,
+        on: Keys = None,
+        left_on: Keys = None,
+        right_on: Keys = None,
+        suffixes: tuple[str | None, str | None] = ("_x", "_y"),
+        strategy: str = "auto",
     ) -> DataFrame:
         """Join with another frame on equal keys, as pandas: missing keys match missing keys.
 
@@ -250,9 +257,7 @@ class DataFrame(Output):
         "broadcast" copies the right side to every PE (the left rows stay where they are, in order),
         "shuffle" moves both sides by key. Row order: by left row, then right row, on each PE.
         """
-        from flightshmem.frame.merge import merge
-
-        return DataFrame(merge(self, right, how, on, **options))
+        return DataFrame(merge(self, right, MergeOptions(how, on, left_on, right_on, suffixes, strategy)))
 
     def groupby(
         self, by: str | Sequence[str], *, sort: bool = True, dropna: bool = True, as_index: bool = False
@@ -264,10 +269,9 @@ class DataFrame(Output):
         from flightshmem.frame.groupby import GroupBy
 
         if as_index:
-            raise InvalidArgument("[groupby] frames have no index, got as_index=True: the keys come as columns")
+            raise InvalidArgument(
+                "[groupby] frames have no index, got as_index=True: the keys come as columns"
+            )
         keys = find_all(self.schema, [by] if isinstance(by, str) else list(by), "groupby")
         check_names(keys, "groupby")
         return GroupBy(self._plan, tuple(keys), sort, dropna)
-
-
-

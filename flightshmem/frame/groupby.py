@@ -12,7 +12,7 @@ from flightshmem.errors import InvalidArgument
 from flightshmem.frame.names import find, find_all
 from flightshmem.plan.aggregates import Aggregation, aggregation
 from flightshmem.plan.expr import Column, call, cast, literal
-from flightshmem.plan.nodes import Aggregate, Node, Project, Sort, SortKey
+from flightshmem.plan.nodes import Aggregate, Node, Project, Sort, SortKey, SortOrder
 from flightshmem.plan.types import check_names, is_number
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ class GroupBy:
 
     def __getattr__(self, name: str) -> GroupBy:
         if name.startswith("_") or name not in self._plan.schema.names:
-            raise AttributeError(f"GroupBy has no attribute or column {name!r}; columns: {self._plan.schema.names}")
+            raise AttributeError(
+                f"GroupBy has no attribute or column {name!r}; columns: {self._plan.schema.names}"
+            )
         return self[name]
 
     def agg(self, functions: Any = None, **named: Any) -> DataFrame:
@@ -64,11 +66,15 @@ class GroupBy:
         var, nunique, size, any, all.
         """
         if (functions is None) == (not named):
-            raise InvalidArgument("[agg] functions are needed, either positional or named, e.g. agg(total=('x', 'sum'))")
+            raise InvalidArgument(
+                "[agg] functions are needed, either positional or named, e.g. agg(total=('x', 'sum'))"
+            )
         if named:
             return self._aggregate([self._named(output, choice) for output, choice in named.items()])
         if isinstance(functions, Mapping):
-            return self._aggregate([triple for name, f in functions.items() for triple in _of_column(name, f, name)])
+            return self._aggregate(
+                [triple for name, f in functions.items() for triple in _of_column(name, f, name)]
+            )
         triples = []
         for name in self._columns:
             prefix = "" if self._is_single and not isinstance(functions, str) else name
@@ -83,7 +89,9 @@ class GroupBy:
         if isinstance(choice, tuple) and len(choice) == 2:
             column, function = choice
             return function, column, output
-        raise InvalidArgument(f"[agg] a named aggregation is name=(column, function), got {output}={choice!r}")
+        raise InvalidArgument(
+            f"[agg] a named aggregation is name=(column, function), got {output}={choice!r}"
+        )
 
     def _aggregate(self, triples: Sequence[tuple[str, str | None, str]]) -> DataFrame:
         from flightshmem.frame.frame import DataFrame
@@ -168,4 +176,4 @@ def value_counts(series: Series, normalize: bool, ascending: bool, dropna: bool)
         count = cast(Column(pa.int64(), output), pa.float64())
         share = call("divide", count, literal(float(total)))
         counts = Project(counts, ((name, Column(counts.schema.field(name).type, name)), (output, share)))
-    return DataFrame(Sort(counts, (SortKey(output, ascending), SortKey(name))))
+    return DataFrame(Sort(counts, SortOrder((SortKey(output, ascending), SortKey(name)))))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,29 +24,37 @@ Keys = str | Sequence[str] | None
 Pairs = tuple[tuple[str, str], ...]
 
 
-def merge(
-    left: DataFrame,
-    right: DataFrame,
-    how: str,
-    on: Keys,
-    *,
-    left_on: Keys = None,
-    right_on: Keys = None,
-    suffixes: tuple[str | None, str | None] = ("_x", "_y"),
-    strategy: str = "auto",
-) -> Node:
+@dataclass(frozen=True)
+class MergeOptions:
+    """The arguments of ``merge``."""
+
+    how: str = "inner"
+    on: Keys = None
+    left_on: Keys = None
+    right_on: Keys = None
+    suffixes: tuple[str | None, str | None] = ("_x", "_y")
+    strategy: str = "auto"
+
+
+def merge(left: DataFrame, right: DataFrame, options: MergeOptions) -> Node:
     """Build the join of two frames; all errors of names and types are raised here."""
     if not hasattr(right, "_plan"):
         raise InvalidArgument(
-            f"[merge] a FlightSHMEM frame is needed, got {type(right).__name__}: use from_pandas or from_arrow first"
+            f"[merge] a FlightSHMEM frame is needed, got {type(right).__name__}: "
+            "use from_pandas or from_arrow first"
         )
+    how, strategy = options.how, options.strategy
     if how not in ("inner", "left"):
-        raise UnsupportedError(f"[merge] how is 'inner' or 'left', got {how!r}: swap the frames for a right join")
+        raise UnsupportedError(
+            f"[merge] how is 'inner' or 'left', got {how!r}: swap the frames for a right join"
+        )
     if strategy not in ("auto", "broadcast", "shuffle"):
         raise InvalidArgument(f"[merge] strategy is 'auto', 'broadcast' or 'shuffle', got {strategy!r}")
-    left_keys, right_keys = _keys(left, right, on, left_on, right_on)
+    left_keys, right_keys = _keys(left, right, options)
     left_plan, right_plan, types = _comparable(left._plan, right._plan, left_keys, right_keys)
-    left_columns, right_columns = _output_names(left.columns, right.columns, left_keys, right_keys, suffixes)
+    left_columns, right_columns = _output_names(
+        left.columns, right.columns, left_keys, right_keys, options.suffixes
+    )
     return Join(
         left_plan,
         right_plan,
@@ -59,7 +68,8 @@ def merge(
     )
 
 
-def _keys(left: DataFrame, right: DataFrame, on: Keys, left_on: Keys, right_on: Keys) -> tuple[list[str], list[str]]:
+def _keys(left: DataFrame, right: DataFrame, options: MergeOptions) -> tuple[list[str], list[str]]:
+    on, left_on, right_on = options.on, options.left_on, options.right_on
     if on is not None and (left_on is not None or right_on is not None):
         raise MergeError("[merge] keys are given by on=, or by left_on= and right_on=, got both")
     if (left_on is None) != (right_on is None):
@@ -94,7 +104,8 @@ def _comparable(
         common = common_type(left_type, right_type)
         if common is None or pt.is_nested(common):
             raise MergeError(
-                f"[merge] keys of these types never match, got {mine!r} {left_type} and {theirs!r} {right_type}: "
+                f"[merge] keys of these types never match, got {mine!r} {left_type} "
+                f"and {theirs!r} {right_type}: "
                 "convert one of them with astype()"
             )
         if pt.is_timestamp(common) and left_type.tz != right_type.tz:
@@ -133,7 +144,7 @@ def _output_names(
     doubles = sorted({name for name in names if names.count(name) > 1})
     if doubles:
         raise MergeError(
-            f"[merge] suffixes {suffixes} make columns of the same name, got {', '.join(map(repr, doubles))}: "
-            "pass other suffixes or rename a column first"
+            f"[merge] suffixes {suffixes} make columns of the same name, got "
+            f"{', '.join(map(repr, doubles))}: pass other suffixes or rename a column first"
         )
     return left_pairs, right_pairs

@@ -18,7 +18,9 @@ def find(schema: pa.Schema, name: Any, operation: str) -> str:
         return name
     close = get_close_matches(str(name), schema.names, n=3)
     hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
-    raise ColumnNotFound(f"[{operation}] no such column, got {name!r}: {hint}columns are {', '.join(schema.names)}")
+    raise ColumnNotFound(
+        f"[{operation}] no such column, got {name!r}: {hint}columns are {', '.join(schema.names)}"
+    )
 
 
 def find_all(schema: pa.Schema, names: Sequence[Any], operation: str) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pandas as pd
 import pyarrow as pa
 
+from flightshmem.catalog import Mode
 from flightshmem.frame import collect
 from flightshmem.plan.nodes import Node
 
@@ -52,7 +53,7 @@ class Output:
         """
         return type(self)(collect.persisted(self._plan))
 
-    def publish(self, name: str, *, mode: str = "replace") -> None:
+    def publish(self, name: str, *, mode: Mode = "replace") -> None:
         """Compute the frame and publish it under a name, for other PEs and Flight clients. Collective.
 
         ``mode``: create (an error if the name is taken), replace (readers see the old or the new table,

@@ -73,7 +73,8 @@ def from_pandas(df: pd.DataFrame, *, distributed: bool = False) -> DataFrame:
         table = pa.Table.from_pandas(df, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise SchemaError(
-            f"[from_pandas] a column holds values of different kinds: {error.args[0]}: convert it with astype() first"
+            f"[from_pandas] a column holds values of different kinds: {error.args[0]}: "
+            "convert it with astype() first"
         ) from None
     return DataFrame(Scan(_in_memory(table, "from_pandas", distributed), tuple(table.schema.names)))
 
@@ -86,7 +87,8 @@ def from_arrow(data: Any, *, distributed: bool = False) -> DataFrame:
     """
     if not any(hasattr(data, f"__arrow_c_{kind}__") for kind in ("stream", "array")):
         raise InvalidArgument(
-            f"[from_arrow] an object with __arrow_c_stream__ or __arrow_c_array__ is needed, got {type(data).__name__}"
+            "[from_arrow] an object with __arrow_c_stream__ or __arrow_c_array__ is needed, "
+            f"got {type(data).__name__}"
         )
     table = data if isinstance(data, pa.Table) else pa.table(data)
     return DataFrame(Scan(_in_memory(table, "from_arrow", distributed), tuple(table.schema.names)))
@@ -106,4 +108,3 @@ def _in_memory(table: pa.Table, operation: str, is_part: bool) -> Source:
 def _frame(source: Source, columns: list[str] | None, operation: str) -> DataFrame:
     names = source.schema.names if columns is None else find_all(source.schema, columns, operation)
     return DataFrame(Scan(source, tuple(names)))
-

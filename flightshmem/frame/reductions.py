@@ -39,7 +39,7 @@ class Reductions:
         return collect.count_rows(self._plan)
 
     def sum(self) -> Any:
-        """Add up; 0 if there is nothing. Integers that do not fit in 64 bits raise ``Overflow``. Collective."""
+        """Add up; 0 if there is nothing; ``Overflow`` if integers leave 64 bits. Collective."""
         return self._reduce("sum")
 
     def mean(self) -> Any:

@@ -217,7 +217,8 @@ class Series(Reductions, Accessors):
             raise InvalidArgument(f"[between] inclusive is both, neither, left or right, got {inclusive!r}")
         above = self >= left if inclusive in ("both", "left") else self > left
         below = self <= right if inclusive in ("both", "right") else self < right
-        return above & below
+        both: Series = above & below
+        return both
 
     def isin(self, values: Iterable[Any]) -> Series:
         """Test membership in a list-like of values; a missing value is only in a list that holds one."""
@@ -274,7 +275,9 @@ class Series(Reductions, Accessors):
         """Return a frame of the first n values, in PE order."""
         return self.to_frame().head(n)
 
-    def value_counts(self, normalize: bool = False, ascending: bool = False, dropna: bool = True) -> DataFrame:
+    def value_counts(
+        self, normalize: bool = False, ascending: bool = False, dropna: bool = True
+    ) -> DataFrame:
         """Count each value: a frame of the value and ``count`` (``proportion`` if normalized).
 
         Most frequent first; ties in order of value, so the result does not depend on row order.

@@ -114,7 +114,9 @@ def _header(path: Path, form: CsvFormat) -> tuple[int, list[str]]:
         if not raw[:end].strip():
             raise DataError(f"[{_OPERATION}] a header line is needed, got an empty file {str(path)!r}")
         options = pa_csv.ParseOptions(delimiter=form.separator, newlines_in_values=True)
-        names = pa_csv.read_csv(pa.BufferReader(raw[:end].rstrip(b"\r\n") + b"\n"), parse_options=options).column_names
+        names = pa_csv.read_csv(
+            pa.BufferReader(raw[:end].rstrip(b"\r\n") + b"\n"), parse_options=options
+        ).column_names
         return end, names
 
 
@@ -155,7 +157,7 @@ def parse(
 
 def _block(source: pa.Buffer) -> int:
     # A record must fit into one of the parser's blocks.
-    return min(max(source.size + 1, 1 << 16), (1 << 31) - 1)
+    return min(max(int(source.size) + 1, 1 << 16), (1 << 31) - 1)
 
 
 def unify(left: pa.DataType, right: pa.DataType) -> pa.DataType:
@@ -211,5 +213,3 @@ def _data_errors(path: Path, piece: Piece | None = None) -> Iterator[None]:
             f"[{_OPERATION}] cannot be read as CSV, got {str(path)!r}{where}: {error}: "
             "check the separator, or give the column's type with dtype={'name': 'string'}"
         ) from error
-
-

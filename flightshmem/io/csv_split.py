@@ -10,6 +10,7 @@ a stray quote (``5" pipe``) is not cut at all, nor is a compressed one: one PE p
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,7 +52,11 @@ def is_compressed(path: Path) -> bool:
 
 
 def split_files(
-    job: Runtime, files: Sequence[Path], headers: Sequence[int], separator: bytes, block_bytes: int = BLOCK_BYTES
+    job: Runtime,
+    files: Sequence[Path],
+    headers: Sequence[int],
+    separator: bytes,
+    block_bytes: int = BLOCK_BYTES,
 ) -> list[Piece]:
     """Return this PE's pieces. Collective. ``headers``: where the records of each file begin."""
     with job.converge("read_csv"):
@@ -83,7 +88,7 @@ def _blocks(files: Sequence[Path], headers: Sequence[int], n_pes: int, block_byt
             blocks.append(_Block(number, 0, 0))
             continue
         borders = [*range(header, size, step), size]
-        blocks += [_Block(number, a, b) for a, b in zip(borders[:-1], borders[1:], strict=True)]
+        blocks += [_Block(number, a, b) for a, b in itertools.pairwise(borders)]
     return blocks
 
 
@@ -120,7 +125,7 @@ def _first_record(path: Path, block: _Block, is_inside: bool, separator: bytes) 
     is_quote = body == _QUOTE
     if not _quotes_fit(data, offset, np.flatnonzero(is_quote), is_inside, separator):
         return _STRAY
-    if block.start == 0 or data[0] == _NEWLINE and not is_inside:
+    if block.start == 0 or (data[0] == _NEWLINE and not is_inside):
         return block.start
     outside = (np.cumsum(is_quote) + is_inside) % 2 == 0
     ends = np.flatnonzero((body == _NEWLINE) & outside)

@@ -61,7 +61,9 @@ class ParquetSource:
         """Say what it is, for explain()."""
         total = sum(fragment.num_row_groups for fragment in self.fragments)
         left = len(self.row_groups)
-        return f"parquet {label(list(self.files))}" + (f" ({left} of {total} row groups)" if left < total else "")
+        return f"parquet {label(list(self.files))}" + (
+            f" ({left} of {total} row groups)" if left < total else ""
+        )
 
     def restricted(self, predicate: Any) -> ParquetSource:
         """Leave out row groups whose statistics refute the predicate."""
@@ -118,7 +120,9 @@ def _data_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise FileMissing(f"[{_OPERATION}] no such file, got {str(path)!r}: it vanished since its footer was read")
+        raise FileMissing(
+            f"[{_OPERATION}] no such file, got {str(path)!r}: it vanished since its footer was read"
+        ) from None
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"[{_OPERATION}] not a readable Parquet file, got {str(path)!r}: {error}") from error
 
@@ -127,7 +131,7 @@ def open_parquet(path: Paths) -> ParquetSource:
     """Read the footers and fit the schemas together."""
     files = expand(path, (".parquet", ".pq", ".parq"), _OPERATION)
     fragments = [_open(file) for file in files]
-    schemas = []
+    schemas: list[pa.Schema] = []
     for file, fragment in zip(files, fragments, strict=True):
         schemas.append(_unified(schemas[-1:], fragment.physical_schema, file))
     groups = [
@@ -137,7 +141,9 @@ def open_parquet(path: Paths) -> ParquetSource:
         if group.num_rows
     ]
     schema = schemas[-1]
-    return ParquetSource(tuple(files), tuple(fragments), schema, tuple(groups), _text_bytes(fragments, schema))
+    return ParquetSource(
+        tuple(files), tuple(fragments), schema, tuple(groups), _text_bytes(fragments, schema)
+    )
 
 
 def _open(path: Path) -> ds.ParquetFileFragment:
@@ -176,7 +182,9 @@ def _without_mixed_dictionaries(*schemas: pa.Schema) -> list[pa.Schema]:
 
 def _text_bytes(fragments: list[ds.ParquetFileFragment], schema: pa.Schema) -> dict[str, float]:
     """Estimate the bytes per row of columns of variable width, from the footers."""
-    wide = {field.name for field in schema if not pt.is_primitive(field.type) and not pt.is_dictionary(field.type)}
+    wide = {
+        field.name for field in schema if not pt.is_primitive(field.type) and not pt.is_dictionary(field.type)
+    }
     sizes = dict.fromkeys(wide, 0.0)
     rows = 0
     for fragment in fragments:

@@ -30,12 +30,15 @@ def expand(path: Paths, suffixes: tuple[str, ...], operation: str) -> list[Path]
 def _expand_one(path: str, suffixes: tuple[str, ...], operation: str) -> list[Path]:
     found = Path(path).expanduser()
     if found.is_dir():
-        files = sorted(file for file in found.rglob("*") if file.name.endswith(suffixes) and _is_plain(file, found))
+        files = sorted(
+            file for file in found.rglob("*") if file.name.endswith(suffixes) and _is_plain(file, found)
+        )
         return files or _missing(path, operation, f"the directory holds no {' or '.join(suffixes)} file")
     if found.exists():
         return [found]
     if glob.has_magic(path):
-        matches = sorted(Path(match) for match in glob.glob(str(found), recursive=True))
+        # Path.glob wants a fixed root and a relative pattern; users write the pattern anywhere.
+        matches = sorted(Path(match) for match in glob.glob(str(found), recursive=True))  # noqa: PTH207
         return [match for match in matches if match.is_file()] or _missing(path, operation, "no file matches")
     return _missing(path, operation, "no such file")
 
@@ -45,7 +48,9 @@ def _is_plain(file: Path, root: Path) -> bool:
 
 
 def _missing(path: str, operation: str, why: str) -> list[Path]:
-    raise FileMissing(f"[{operation}] {why}, got {path!r} (in {Path.cwd()}): check the path; every PE must see it")
+    raise FileMissing(
+        f"[{operation}] {why}, got {path!r} (in {Path.cwd()}): check the path; every PE must see it"
+    )
 
 
 def label(files: list[Path]) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from flightshmem import catalog
 
+
 def partitioning_text(columns: tuple[str, ...] | None) -> str:
     """Write a hash partitioning for the catalog; empty if none is known."""
     return "" if columns is None else json.dumps({"hash": list(columns)})
@@ -54,6 +55,3 @@ class PublishedSource:
     def read(self, columns: Sequence[str], pe: int, n_pes: int) -> Iterator[pa.Table]:
         """Yield this PE's rows: the shards it owns, or an even part of all of them."""
         yield self._table.local().select(list(columns))
-
-
-

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from flightshmem.plan.nodes import Aggregate, Filter, Join, Limit, Node, Project, Scan, Sort
 from flightshmem.plan.expr import Column
+from flightshmem.plan.nodes import Aggregate, Filter, Join, Limit, Node, Project, Scan, Sort
 from flightshmem.plan.types import width_bytes
 
 
@@ -64,7 +64,9 @@ def _scan(node: Scan) -> Estimate:
     if not rows:
         return Estimate(rows, _widths(node.schema, {}))
     sizes = {name: node.source.column_bytes(name) for name in node.columns}
-    return Estimate(rows, _widths(node.schema, {name: size / rows for name, size in sizes.items() if size is not None}))
+    return Estimate(
+        rows, _widths(node.schema, {name: size / rows for name, size in sizes.items() if size is not None})
+    )
 
 
 def _project(node: Project, child: Estimate) -> Estimate:

@@ -74,8 +74,8 @@ def describe(node: Node) -> str:
     if isinstance(node, Aggregate):
         return _aggregate(node)
     if isinstance(node, Sort):
-        keys = _names([key.column + ("" if key.is_ascending else " descending") for key in node.keys])
-        return f"Sort [{keys}]" + ("" if node.missing_last else " missing first")
+        keys = _names([key.column + ("" if key.is_ascending else " descending") for key in node.order.keys])
+        return f"Sort [{keys}]" + ("" if node.order.missing_last else " missing first")
     assert isinstance(node, Limit)
     return f"Limit {node.rows}"
 

@@ -225,4 +225,3 @@ def cast(expr: Expr, dtype: pa.DataType) -> Expr:
             f"[astype] nested types cannot be converted, got {expr.type} to {dtype}: convert before reading"
         )
     return call("cast", expr, dtype=dtype)
-

@@ -26,7 +26,9 @@ from flightshmem.plan.types import is_float
 Values = Any  # pa.ChunkedArray | pa.Array | pa.Scalar: pyarrow ships no types
 
 
-def compare(kernel: Callable[[Values, Values], Values], if_missing: bool) -> Callable[[Values, Values], Values]:
+def compare(
+    kernel: Callable[[Values, Values], Values], if_missing: bool
+) -> Callable[[Values, Values], Values]:
     """Make a comparison that is never null."""
 
     def apply(left: Values, right: Values) -> Values:
@@ -55,8 +57,10 @@ def by_numpy(function: Callable[..., Any], *args: Values) -> Values:
             operands.append(np.asarray(arg.as_py() if arg.is_valid else 0, dtype=arg.type.to_pandas_dtype()))
             continue
         if arg.null_count:
-            mask |= pc.is_null(arg).to_numpy(zero_copy_only=False) if isinstance(arg, pa.Array) else np.asarray(
-                pc.is_null(arg)
+            mask |= (
+                pc.is_null(arg).to_numpy(zero_copy_only=False)
+                if isinstance(arg, pa.Array)
+                else np.asarray(pc.is_null(arg))
             )
             arg = pc.fill_null(arg, pa.scalar(0).cast(arg.type))
         operands.append(np.asarray(arg))

@@ -7,7 +7,7 @@ Nodes compare by identity: a node that two parents share is computed once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -194,7 +194,7 @@ class Aggregate(Unary):
         return self._schema
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class SortKey:
     """One column of a sort order."""
 
@@ -202,19 +202,29 @@ class SortKey:
     is_ascending: bool = True
 
 
-@dataclass(frozen=True, eq=False)
-class Sort(Unary):
-    """Order rows over all PEs, stably. Missing values come last, or first, whatever the direction."""
+@dataclass(frozen=True)
+class SortOrder:
+    """The order of rows: by the first key, ties by the next.
+
+    Missing values come last, or first, whatever the direction.
+    """
 
     keys: tuple[SortKey, ...]
     missing_last: bool = True
 
 
 @dataclass(frozen=True, eq=False)
+class Sort(Unary):
+    """Order rows over all PEs, stably."""
+
+    order: SortOrder
+
+
+@dataclass(frozen=True, eq=False)
 class Limit(Unary):
     """Keep the first rows in PE order."""
 
-    rows: int = field(default=0)
+    rows: int
 
 
 def walk(plan: Node) -> Iterator[Node]:

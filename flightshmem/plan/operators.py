@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -22,6 +22,8 @@ from flightshmem.plan.types import (
     numpy_result,
     value_type,
 )
+
+_E = TypeVar("_E", bound=Expr)
 
 _SYMBOLS = {
     "add": "+",
@@ -89,8 +91,10 @@ def promote(*exprs: Expr) -> pa.DataType:
     for expr in exprs:
         if pt.is_null(expr.type):
             continue
-        is_weak = isinstance(expr, Literal) and expr.is_weak
-        operands.append(expr.value.as_py() if is_weak else value_type(expr.type))  # type: ignore[attr-defined]
+        if isinstance(expr, Literal) and expr.is_weak:
+            operands.append(expr.value.as_py())
+        else:
+            operands.append(value_type(expr.type))
     return numpy_result(*operands) if operands else pa.float64()
 
 
@@ -114,7 +118,7 @@ def _are_comparable(left: pa.DataType, right: pa.DataType) -> bool:
     )
 
 
-def _adapt_time(expr: Expr, other: Expr) -> Expr:
+def _adapt_time(expr: _E, other: Expr) -> _E | Literal:
     """Read a string literal as a point in time or a span when it meets one."""
     kind = other.type
     if not (isinstance(expr, Literal) and pt.is_string(expr.type) and pt.is_temporal(kind)):
@@ -173,7 +177,12 @@ def is_in(expr: Expr, values: Iterable[Any]) -> Expr:
         raise InvalidArgument(f"[isin] a list-like of values is needed, got {values!r}: write [{values!r}]")
     present, with_missing = [], False
     for value in values.to_pylist() if isinstance(values, pa.Array | pa.ChunkedArray) else values:
-        if value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and math.isnan(value)):
+        if (
+            value is None
+            or value is pd.NA
+            or value is pd.NaT
+            or (isinstance(value, float) and math.isnan(value))
+        ):
             with_missing = True
         else:
             present.append(literal(value))
@@ -187,28 +196,32 @@ def is_in(expr: Expr, values: Iterable[Any]) -> Expr:
     return call("is_in", expr, value_set=members, with_missing=with_missing)
 
 
-def _member(value: Literal, expr: Expr) -> Expr | None:
+def _member(value: Literal, expr: Expr) -> Literal | None:
+    """Return the value in the column's type; None if no value of that type can equal it."""
     kind = value_type(expr.type)
     adapted = _adapt_time(value, expr)
     if is_plain_number(kind):
         return adapted if is_plain_number(adapted.type) else None
     if not _are_comparable(kind, adapted.type):
         return None
-    return cast(adapted, kind)
+    try:
+        return Literal(kind, adapted.value.cast(kind))
+    except pa.ArrowInvalid:
+        return None
 
 
-def fill_missing(expr: Expr, replacement: Expr, operation: str = "fillna") -> Expr:
+def fill_missing(expr: Expr, replacement: Expr) -> Expr:
     """Build ``fillna``: numbers widen if the replacement needs it, other types must fit."""
     kind = value_type(expr.type)
     if is_plain_number(kind) and is_plain_number(replacement.type) and not pt.is_boolean(kind):
         common = promote(expr, replacement)
-        filled = call("fill_missing", cast(expr, common), cast(replacement, common))
-        return filled
+        return call("fill_missing", cast(expr, common), cast(replacement, common))
     replacement = _adapt_time(replacement, expr)
-    common = common_type(kind, replacement.type)  # type: ignore[assignment]
+    common = common_type(kind, replacement.type)
     if common is None or (pt.is_null(kind) and pt.is_null(replacement.type)):
         raise SchemaError(
-            f"[{operation}] the value does not fit the column, got {replacement.type} for {expr} ({expr.type}): "
+            f"[fillna] the value does not fit the column, got {replacement.type} "
+            f"for {expr} ({expr.type}): "
             "give a value per column, e.g. fillna({'delay': 0, 'name': ''})"
         )
     target = common if pt.is_null(kind) else kind

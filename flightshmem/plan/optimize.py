@@ -84,7 +84,8 @@ def _sink(conjuncts: list[Expr], node: Node) -> Node:
 
 def _sink_project(conjuncts: list[Expr], node: Project) -> Node:
     copies = {name: expr for name, expr in node.columns if isinstance(expr, Column)}
-    below, above = [], []
+    below: list[Expr] = []
+    above: list[Expr] = []
     for part in conjuncts:
         (below if columns_of(part) <= copies.keys() else above).append(part)
     moved = [substitute(part, copies) for part in below]
@@ -94,7 +95,9 @@ def _sink_project(conjuncts: list[Expr], node: Project) -> Node:
 def _sink_join(conjuncts: list[Expr], node: Join) -> Node:
     left = _origins(node.left, node.left_columns)
     right = _origins(node.right, node.right_columns) if node.how == "inner" else {}
-    to_left, to_right, above = [], [], []
+    to_left: list[Expr] = []
+    to_right: list[Expr] = []
+    above: list[Expr] = []
     for part in conjuncts:
         names = columns_of(part)
         if names <= left.keys():

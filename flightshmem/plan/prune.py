@@ -36,11 +36,14 @@ def _needs(node: Node, wanted: set[str]) -> list[set[str]]:
         return [set().union(*(columns_of(expr) for _, expr in kept))]
     if isinstance(node, Join):
         left, right = _kept_sides(node, wanted)
-        return [{name for name, _ in left} | set(node.left_on), {name for name, _ in right} | set(node.right_on)]
+        return [
+            {name for name, _ in left} | set(node.left_on),
+            {name for name, _ in right} | set(node.right_on),
+        ]
     if isinstance(node, Aggregate):
         return [set(node.keys) | {a.column for a in node.aggregations if a.column and a.output in wanted}]
     if isinstance(node, Sort):
-        return [wanted | {key.column for key in node.keys}]
+        return [wanted | {key.column for key in node.order.keys}]
     return [set(wanted) for _ in node.children]
 
 

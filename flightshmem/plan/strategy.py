@@ -133,11 +133,11 @@ def partitioning(node: Node) -> Partitioning:
 
 
 def _join_partitioning(node: Join) -> Partitioning:
-    outputs = {name: out for name, out in reversed(node.left_columns)}
+    outputs = dict(reversed(node.left_columns))
     if node.strategy in ("broadcast", "copartitioned", "shuffle_right", "local"):
         return _renamed(partitioning(node.left), outputs)
     if node.strategy == "broadcast_left":
-        return _renamed(partitioning(node.right), {name: out for name, out in node.right_columns})
+        return _renamed(partitioning(node.right), dict(node.right_columns))
     by_own_type = all(hashes_alike(left, right) for left, right in _key_types(node))
     if not by_own_type:
         return None

@@ -75,7 +75,9 @@ def numpy_result(*args: pa.DataType | int | float | bool) -> pa.DataType:
     try:
         return pa.from_numpy_dtype(np.result_type(*operands))
     except OverflowError:
-        return pa.from_numpy_dtype(np.result_type(*(np.asarray(x) if isinstance(x, int) else x for x in operands)))
+        return pa.from_numpy_dtype(
+            np.result_type(*(np.asarray(x) if isinstance(x, int) else x for x in operands))
+        )
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:

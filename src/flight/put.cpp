@@ -34,11 +34,19 @@ arrow::Status CheckNotCancelled(const flight::ServerCallContext& context) {
 
 bool IsAbort(const arrow::Buffer& app_metadata) { return std::string_view(app_metadata) == kAbort; }
 
+// What Arrow says about bytes it cannot decode, as a client's mistake; our own refusals
+// (UploadGate) come through as they are.
+arrow::Status Undecodable(const arrow::Status& status) {
+  if (status.ok() || status.message().starts_with("[do_put]")) return status;
+  return arrow::Status::Invalid("[do_put] the stream cannot be decoded: ", status.message());
+}
+
 // Reads to the end of the stream. A client that died ends its stream too: the caller must check.
 arrow::Status ReadBatches(flight::FlightMessageReader& reader, Upload& upload,
                           UploadBudget& budget) {
   while (true) {
-    ARROW_ASSIGN_OR_RAISE(auto chunk, reader.Next());
+    flight::FlightStreamChunk chunk;
+    ARROW_RETURN_NOT_OK(Undecodable(reader.Next().Value(&chunk)));
     if (!chunk.data && !chunk.app_metadata) return arrow::Status::OK();
     if (chunk.app_metadata && IsAbort(*chunk.app_metadata)) {
       return arrow::Status::Cancelled("[do_put] the client gave up: nothing was published");
@@ -59,7 +67,8 @@ arrow::Status Receive(const std::shared_ptr<Catalog>& catalog, UploadBudget& bud
                       const flight::ServerCallContext& context, flight::FlightMessageReader& reader,
                       flight::FlightMetadataWriter& writer) {
   ARROW_ASSIGN_OR_RAISE(const PutTarget target, ParsePutDescriptor(reader.descriptor()));
-  ARROW_ASSIGN_OR_RAISE(auto schema, reader.GetSchema());
+  std::shared_ptr<arrow::Schema> schema;
+  ARROW_RETURN_NOT_OK(Undecodable(reader.GetSchema().Value(&schema)));
   ARROW_ASSIGN_OR_RAISE(auto base, AppendBase(*catalog, target));
   ARROW_ASSIGN_OR_RAISE(auto upload, Upload::Start(catalog, schema, std::move(base)));
   ARROW_RETURN_NOT_OK(ReadBatches(reader, *upload, budget));

@@ -5,10 +5,11 @@
 #include <arrow/buffer.h>
 #include <arrow/type.h>
 #include <arrow/util/byte_size.h>
-#include <arrow/util/ree_util.h>
+#include <arrow/util/utf8.h>
 
 #include <algorithm>
 
+#include "flight/errors.h"
 #include "flight/ipc_peek.h"
 
 namespace flightshmem {
@@ -76,7 +77,13 @@ class UploadGate : public arrow::MemoryManager {
 struct SchemaSize {
   int fields = 0;
   int depth = 0;
+  bool is_text = true;  // all names are UTF-8
 };
+
+bool IsUtf8(const std::string& text) {
+  arrow::util::InitializeUTF8();
+  return arrow::util::ValidateUTF8(text);
+}
 
 void Measure(const arrow::DataType& type, int depth, SchemaSize& size) {
   size.depth = std::max(size.depth, depth);
@@ -85,7 +92,13 @@ void Measure(const arrow::DataType& type, int depth, SchemaSize& size) {
   if (type.id() == arrow::Type::DICTIONARY) {
     Measure(*static_cast<const arrow::DictionaryType&>(type).value_type(), depth + 1, size);
   }
-  for (const auto& child : type.fields()) Measure(*child->type(), depth + 1, size);
+  if (type.id() == arrow::Type::TIMESTAMP) {
+    size.is_text &= IsUtf8(static_cast<const arrow::TimestampType&>(type).timezone());
+  }
+  for (const auto& child : type.fields()) {
+    size.is_text &= IsUtf8(child->name());
+    Measure(*child->type(), depth + 1, size);
+  }
 }
 
 // Many views may point at the same bytes.
@@ -142,7 +155,12 @@ std::shared_ptr<arrow::MemoryManager> MakeUploadGate() { return std::make_shared
 arrow::Status CheckUploadSchema(const arrow::Schema& schema) {
   SchemaSize size;
   for (const auto& field : schema.fields()) {
+    size.is_text &= IsUtf8(field->name());
     Measure(*field->type(), 1, size);
+    if (!size.is_text) {
+      return arrow::Status::Invalid(
+          "[do_put] the schema holds a name that is not UTF-8, in column ", Quoted(field->name()));
+    }
     if (size.depth > kMaxDepth) {
       return arrow::Status::Invalid("[do_put] a column is nested deeper than ", kMaxDepth,
                                     " levels");

@@ -40,7 +40,7 @@ class UploadBudget {
 // For FlightServerOptions.memory_manager. Bodies pass through uncopied, or are refused.
 std::shared_ptr<arrow::MemoryManager> MakeUploadGate();
 
-// Columns (nested ones counted) and nesting depth. Invalid names the limit.
+// Number of columns (nested ones counted), nesting depth, names in UTF-8. Invalid names the limit.
 arrow::Status CheckUploadSchema(const arrow::Schema& schema);
 
 // Bytes that `batch` may grow by where its rows have none of their own: null and run-end encoded

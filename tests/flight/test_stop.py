@@ -126,9 +126,9 @@ class StallingServer(flight.FlightServerBase):
 
 def test_a_stream_that_stalls_is_given_up() -> None:
     server = StallingServer()
-    with connect(f"grpc://127.0.0.1:{server.port}", timeout=1.0) as client:
-        with pytest.raises(errors.ServerError, match="sent nothing for 1.0 s"):
-            client.get("x")
+    stalled = pytest.raises(errors.ServerError, match="sent nothing for")
+    with connect(f"grpc://127.0.0.1:{server.port}", timeout=1.0) as client, stalled:
+        client.get("x")
     server.ended.set()
     server.shutdown()
 

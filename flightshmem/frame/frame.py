@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy.typing as npt
 import pyarrow as pa
 
 from flightshmem.errors import InvalidArgument, SchemaError
 from flightshmem.frame import collect
 from flightshmem.frame.align import all_columns, common_base
 from flightshmem.frame.display import html, summary
+from flightshmem.frame.matrix import Layout, Matrix, matrix_from_table
 from flightshmem.frame.merge import Keys, MergeOptions, merge
 from flightshmem.frame.names import find, find_all
 from flightshmem.frame.output import Output
@@ -237,6 +239,25 @@ class DataFrame(Output):
         if n < 0:
             raise InvalidArgument(f"[head] a number of rows is needed, got {n}")
         return DataFrame(Limit(self._plan, n))
+
+    # -- hand-over
+
+    def to_matrix(
+        self,
+        columns: Sequence[str] | None = None,
+        dtype: npt.DTypeLike = "float32",
+        layout: Layout = "columns",
+    ) -> Matrix:
+        """Compute the frame into one matrix in the heap: this PE's rows of it. Collective.
+
+        Numbers, booleans (0 and 1) and categories (codes of their sorted words) become ``dtype``,
+        missing values NaN. ``layout``: "columns" (Fortran order, which XGBoost, pandas and Arrow read
+        in place) or "rows" (C order). One copy; every view of the matrix is free. Raises
+        ``SchemaError`` for a column that is not numbers, ``HeapExhausted`` on all PEs before anything
+        is written.
+        """
+        frame = self if columns is None else self._select(list(columns))
+        return matrix_from_table(frame.local(), dtype, layout)
 
     # -- several frames, groups
 

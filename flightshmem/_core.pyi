@@ -60,9 +60,11 @@ def open_posix_shm_alone(segment_bytes: int, timeout_s: float) -> Transport: ...
 
 def open_posix_shm_threads(segment_bytes: int, timeout_s: float, n_pes: int) -> list[Transport]: ...
 
+def open_openshmem(segment_bytes: int, timeout_s: float, module_path: str, is_started: bool, may_shrink: bool, slack_bytes: int) -> Transport: ...
+
 def create_segment_file(segment_bytes: int, n_pes: int) -> int: ...
 
-RESERVED_BYTES: int = 1048576
+HEAP_BEGIN: int = 2097152
 
 STATE_OFFSET: int = 0
 
@@ -187,3 +189,14 @@ def join(left_keys: object, right_keys: object, how: str) -> tuple[object, objec
     """
     Row numbers (left, right) of the pairs with equal keys, in order; right is null where a left row has no partner.
     """
+
+class FlightServer:
+    @staticmethod
+    def start(catalog: Catalog, host: str, port: int, token: str, max_message_bytes: int, max_put_bytes: int) -> FlightServer: ...
+
+    @property
+    def port(self) -> int: ...
+
+    def set_locations(self, locations: Sequence[str], gateway_only: bool) -> None: ...
+
+    def stop(self, grace_s: float) -> None: ...

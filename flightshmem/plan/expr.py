@@ -120,6 +120,11 @@ def literal(value: Any) -> Literal:
                 f"[expression] not a value a column can be combined with, got {value!r} "
                 f"({type(value).__name__}): use a Series of the same frame or a scalar ({error})"
             ) from None
+    if pt.is_nested(scalar.type):
+        raise InvalidArgument(
+            f"[expression] a scalar is needed, got {type(value).__name__}: use a Series of the same frame, "
+            "or isin() for membership"
+        )
     return Literal(scalar.type, scalar, is_weak)
 
 

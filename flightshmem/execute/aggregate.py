@@ -234,7 +234,7 @@ def _distinct(table: pa.Table) -> pa.Table:
 def _input(state: str, values: Any, column: str) -> Any:
     values = without_nan(canonical(values))
     if state in ("total", "mean", "spread"):
-        return values.cast(pa.float64())
+        return values.cast(pa.float64(), safe=False)
     if state in ("any", "all"):
         return values if pt.is_boolean(values.type) else pc.not_equal(values, pa.scalar(0, values.type))
     if state == "sum":

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flightshmem.plan.casting import cast as convert
 from flightshmem.plan.expr import decode
 from flightshmem.plan.types import is_float
 
@@ -38,7 +39,7 @@ def key_table(
     """Return canonical key columns k0, k1, ..., cast to ``types`` if given."""
     arrays = [canonical(table.column(name)) for name in columns]
     if types is not None:
-        arrays = [array.cast(dtype) for array, dtype in zip(arrays, types, strict=True)]
+        arrays = [convert(array, dtype) for array, dtype in zip(arrays, types, strict=True)]
     return pa.Table.from_arrays(arrays, names=[f"k{i}" for i in range(len(arrays))])
 
 

@@ -30,10 +30,10 @@ def cast(values: Values, dtype: pa.DataType) -> Values:
         return pc.trunc(values).cast(dtype) if pt.is_integer(dtype) else pc.not_equal(values, 0)
     if is_text(dtype):
         return to_text(values, dtype)
-    if pt.is_timestamp(dtype) and pt.is_timestamp(values.type):
-        # Finer to coarser drops digits, as pandas does.
-        return values.cast(dtype, safe=False)
-    return values.cast(dtype)
+    # Large integers round to the nearest float, and finer times to coarser ones, as in NumPy and pandas.
+    rounds = pt.is_timestamp(dtype) and pt.is_timestamp(values.type)
+    rounds = rounds or (is_float(dtype) and pt.is_integer(values.type))
+    return values.cast(dtype, safe=not rounds)
 
 
 def to_text(values: Values, dtype: pa.DataType) -> Values:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from flightshmem.errors import FlightShmemError, InvalidArgument, SchemaError, UnsupportedError
+from flightshmem.plan.casting import cast as convert
 from flightshmem.plan.functions import FUNCTIONS, KEEPS_DICTIONARY
 from flightshmem.plan.types import value_type
 
@@ -200,7 +201,8 @@ def evaluate(expr: Expr, table: pa.Table, cache: dict[int, Any] | None = None) -
 def decode(values: Any) -> Any:
     """Turn dictionary values into plain ones."""
     if pt.is_dictionary(values.type):
-        return values.as_py() if isinstance(values, pa.Scalar) else values.cast(values.type.value_type)
+        plain = values.type.value_type
+        return pa.scalar(values.as_py(), plain) if isinstance(values, pa.Scalar) else values.cast(plain)
     return values
 
 
@@ -224,7 +226,7 @@ def cast(expr: Expr, dtype: pa.DataType) -> Expr:
     if expr.type.equals(dtype):
         return expr
     if isinstance(expr, Literal) and expr.is_weak and not pt.is_dictionary(dtype):
-        return Literal(dtype, expr.value.cast(dtype))
+        return Literal(dtype, convert(expr.value, dtype))
     if pt.is_nested(expr.type) or pt.is_nested(dtype):
         raise UnsupportedError(
             f"[astype] nested types cannot be converted, got {expr.type} to {dtype}: convert before reading"

@@ -15,7 +15,10 @@ EPOCH = datetime.datetime(2013, 1, 1)
 VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "i": (pa.int64(), st.integers(-1000, 1000)),
     "small": (pa.int8(), st.integers(-128, 127)),
-    "f": (pa.float64(), st.sampled_from([0.0, -0.0, 1.5, -2.25, 1e10, float("nan")]) | st.integers(-9, 9).map(float)),
+    "f": (
+        pa.float64(),
+        st.sampled_from([0.0, -0.0, 1.5, -2.25, 1e10, float("nan")]) | st.integers(-9, 9).map(float),
+    ),
     "s": (pa.string(), st.sampled_from(["", "a", "b", "ab", "B", "é", "z🙂"])),
     "b": (pa.bool_(), st.booleans()),
     "t": (pa.timestamp("us"), st.integers(0, 400_000).map(lambda m: EPOCH + datetime.timedelta(minutes=m))),

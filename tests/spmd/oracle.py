@@ -51,7 +51,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (int, float, np.number)):
         return float(value) if float(value) == value else int(value)
     if isinstance(value, pd.Timestamp):
-        return value.tz_convert("UTC").tz_localize(None).as_unit("ns").value if value.tz else value.as_unit("ns").value
+        return (
+            value.tz_convert("UTC").tz_localize(None).as_unit("ns").value
+            if value.tz
+            else value.as_unit("ns").value
+        )
     if isinstance(value, (pd.Timedelta, datetime.timedelta)):
         return pd.Timedelta(value).as_unit("ns").value
     return value

@@ -91,7 +91,9 @@ def test_expressions_give_pandas_answers(table: pa.Table) -> None:
     with np.errstate(all="ignore"):
         exprs = NUMERIC | TESTS
         wanted = pd.DataFrame({name: expr(theirs) for name, expr in exprs.items()})
-    assert_same(mine.assign(**{n: expr(mine) for n, expr in exprs.items()})[list(exprs)], wanted, ordered=True)
+    assert_same(
+        mine.assign(**{n: expr(mine) for n, expr in exprs.items()})[list(exprs)], wanted, ordered=True
+    )
 
 
 @settings(max_examples=20)
@@ -172,7 +174,9 @@ def test_changing_columns_and_rows(table: pa.Table) -> None:
     assert_same(mine.rename(columns=str.upper), theirs.rename(columns=str.upper), ordered=True)
     assert_same(mine.drop(columns=["f"]), theirs.drop(columns=["f"]), ordered=True)
     assert_same(mine.dropna(), theirs.dropna(), ordered=True)
-    assert_same(mine.dropna(subset=["f", "s"], how="all"), theirs.dropna(subset=["f", "s"], how="all"), ordered=True)
+    assert_same(
+        mine.dropna(subset=["f", "s"], how="all"), theirs.dropna(subset=["f", "s"], how="all"), ordered=True
+    )
     assert_same(mine.dropna(subset="i"), theirs.dropna(subset="i"), ordered=True)
     assert_same(mine.fillna({"i": 0, "s": "-"}), theirs.fillna({"i": 0, "s": "-"}), ordered=True)
     assert_same(mine[["i", "f"]].fillna(0), theirs[["i", "f"]].fillna(0), ordered=True)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shard/shard.h"
 
+#include <arrow/array/util.h>
 #include <arrow/extension_type.h>
 #include <arrow/io/memory.h>
 #include <arrow/ipc/dictionary.h>
@@ -36,9 +37,37 @@ struct Layout {
   uint64_t body_bytes = 0;
 };
 
+// No rows, but the dictionaries.
+arrow::Result<std::shared_ptr<arrow::ArrayData>> EmptyLike(const arrow::ArrayData& array) {
+  ARROW_ASSIGN_OR_RAISE(const auto made, arrow::MakeEmptyArray(array.type));
+  std::shared_ptr<arrow::ArrayData> empty = made->data()->Copy();
+  empty->dictionary = array.dictionary;
+  for (size_t i = 0; i < empty->child_data.size(); ++i) {
+    ARROW_ASSIGN_OR_RAISE(empty->child_data[i], EmptyLike(*array.child_data[i]));
+  }
+  return empty;
+}
+
+// An empty array at an offset whose buffer came empty through the C Data interface makes Arrow's
+// writer cut a piece of negative size from it, so empty arrays are replaced, at every depth.
+arrow::Result<std::shared_ptr<arrow::ArrayData>> Tidy(const arrow::ArrayData& array) {
+  if (array.length == 0) return EmptyLike(array);
+  std::shared_ptr<arrow::ArrayData> tidy = array.Copy();
+  for (auto& child : tidy->child_data) {
+    ARROW_ASSIGN_OR_RAISE(child, Tidy(*child));
+  }
+  return tidy;
+}
+
 arrow::Result<Layout> Plan(const arrow::RecordBatch& batch) {
+  arrow::ArrayDataVector columns;
+  for (const auto& column : batch.column_data()) {
+    ARROW_ASSIGN_OR_RAISE(auto tidy, Tidy(*column));
+    columns.push_back(std::move(tidy));
+  }
+  const auto rows = arrow::RecordBatch::Make(batch.schema(), batch.num_rows(), std::move(columns));
   Layout layout;
-  ARROW_RETURN_NOT_OK(arrow::ipc::GetRecordBatchPayload(batch, WriteOptions(), &layout.payload));
+  ARROW_RETURN_NOT_OK(arrow::ipc::GetRecordBatchPayload(*rows, WriteOptions(), &layout.payload));
   layout.metadata_bytes =
       RoundUp(kMessagePrefixBytes + static_cast<uint64_t>(layout.payload.metadata->size()));
   for (const auto& buffer : layout.payload.body_buffers) {
@@ -95,10 +124,16 @@ uint64_t CountNodes(const arrow::DataType& type) {
 
 arrow::Result<std::shared_ptr<TableHeader>> TableHeader::FromBatch(
     const arrow::RecordBatch& sample) {
+  arrow::ArrayDataVector columns;
+  for (const auto& column : sample.column_data()) {
+    ARROW_ASSIGN_OR_RAISE(auto empty, EmptyLike(*column));
+    columns.push_back(std::move(empty));
+  }
   ARROW_ASSIGN_OR_RAISE(auto sink, arrow::io::BufferOutputStream::Create());
   ARROW_ASSIGN_OR_RAISE(auto writer,
                         arrow::ipc::MakeStreamWriter(sink, sample.schema(), WriteOptions()));
-  ARROW_RETURN_NOT_OK(writer->WriteRecordBatch(*sample.Slice(0, 0)));
+  ARROW_RETURN_NOT_OK(
+      writer->WriteRecordBatch(*arrow::RecordBatch::Make(sample.schema(), 0, std::move(columns))));
   ARROW_RETURN_NOT_OK(writer->Close());
   ARROW_ASSIGN_OR_RAISE(auto bytes, sink->Finish());
   return Parse(std::move(bytes));
@@ -160,7 +195,10 @@ arrow::Result<uint64_t> ShardBytes(const arrow::RecordBatch& batch) {
 
 arrow::Result<std::shared_ptr<arrow::RecordBatch>> ReadShard(
     const TableHeader& header, const std::shared_ptr<arrow::Buffer>& message) {
-  return ReadMessage(*header.empty(), message);
+  auto batch = ReadMessage(*header.empty(), message);
+  if (batch.ok()) return batch;
+  return arrow::Status::SerializationError("[read] a shard does not hold what its table says: ",
+                                           batch.status().message());
 }
 
 arrow::Status WriteShardMetadata(std::byte* block, uint64_t metadata_bytes,

@@ -6,6 +6,7 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -104,6 +105,16 @@ arrow::Result<ReduceOp> OpOf(std::string_view name) {
   return arrow::Status::Invalid("[reduce] knows sum, prod, min, max, and, or, xor, got ", name);
 }
 
+// The value of `object` as a T; raises when it does not fit.
+template <typename T>
+T FitTo(nb::int_ object, std::string_view dtype) {
+  T value{};
+  if (nb::try_cast<T>(object, value)) return value;
+  Check(arrow::Status::Invalid("[atomic] value does not fit ", dtype, ", got ",
+                               nb::str(object).c_str()));
+  return value;  // not reached
+}
+
 // Calls `visit` with a value of the integer type of that name.
 template <typename Visitor>
 auto WithAtomicType(std::string_view dtype, Visitor visit) {
@@ -150,7 +161,7 @@ void Quiet(nb::object self) {
 nb::int_ FetchAdd(Transport& self, int pe, uint64_t offset, nb::int_ value,
                   std::string_view dtype) {
   return WithAtomicType(dtype, [&](auto example) {
-    const auto operand = nb::cast<decltype(example)>(value);
+    const auto operand = FitTo<decltype(example)>(value, dtype);
     return nb::int_(Blocking([&] { return self.FetchAdd(GlobalPtr{pe, offset}, operand); }));
   });
 }
@@ -158,8 +169,8 @@ nb::int_ FetchAdd(Transport& self, int pe, uint64_t offset, nb::int_ value,
 nb::int_ CompareSwap(Transport& self, int pe, uint64_t offset, nb::int_ expected,
                      nb::int_ desired, std::string_view dtype) {
   return WithAtomicType(dtype, [&](auto example) {
-    const auto from = nb::cast<decltype(example)>(expected);
-    const auto to = nb::cast<decltype(example)>(desired);
+    const auto from = FitTo<decltype(example)>(expected, dtype);
+    const auto to = FitTo<decltype(example)>(desired, dtype);
     return nb::int_(Blocking([&] { return self.CompareSwap(GlobalPtr{pe, offset}, from, to); }));
   });
 }
@@ -185,13 +196,14 @@ nb::typed<nb::list, nb::bytes> AllGather(Transport& self, nb::bytes mine) {
 nb::typed<nb::list, nb::bytes> AllToAll(Transport& self, const std::vector<nb::bytes>& pieces) {
   const size_t n_pes = self.n_pes();
   const size_t size = pieces.empty() ? 0 : pieces[0].size();
+  const auto has_size = [&](const nb::bytes& piece) { return piece.size() == size; };
+  if (pieces.size() != n_pes || !std::all_of(pieces.begin(), pieces.end(), has_size)) {
+    Check(arrow::Status::Invalid("[alltoall] needs ", n_pes, " pieces of equal size, got ",
+                                 pieces.size(), ", PE ", self.my_pe(), "/", n_pes));
+  }
   std::vector<std::byte> mine;
   for (const nb::bytes& piece : pieces) {
     const auto bytes = Inside(piece);
-    if (bytes.size() != size || pieces.size() != n_pes) {
-      Check(arrow::Status::Invalid("[alltoall] needs ", n_pes, " pieces of equal size, got ",
-                                   pieces.size(), ", PE ", self.my_pe(), "/", n_pes));
-    }
     mine.insert(mine.end(), bytes.begin(), bytes.end());
   }
   std::vector<std::byte> out(mine.size());

@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -142,12 +143,8 @@ class OpenShmem final : public Transport {
   arrow::Result<uint64_t> FetchAddBits(GlobalPtr at, uint64_t value, int width) override {
     ARROW_RETURN_NOT_OK(CheckAtomic("fetch_add", at, width));
     if (node_barrier_) return FetchAddAt(peers_[at.pe] + at.offset, value, width);
-    std::byte* address = segment_ + at.offset;
-    if (width == 8) {
-      return shmem_ulong_atomic_fetch_add(reinterpret_cast<unsigned long*>(address), value, at.pe);
-    }
-    return shmem_uint_atomic_fetch_add(reinterpret_cast<unsigned*>(address),
-                                         static_cast<uint32_t>(value), at.pe);
+    if (width == 8) return shmem_ulong_atomic_fetch_add(Word(at.offset), value, at.pe);
+    return Update32(at, [value](uint32_t old) { return old + static_cast<uint32_t>(value); });
   }
   arrow::Result<uint64_t> CompareSwapBits(GlobalPtr at, uint64_t expected, uint64_t desired,
                                           int width) override {
@@ -155,14 +152,33 @@ class OpenShmem final : public Transport {
     if (node_barrier_) {
       return CompareSwapAt(peers_[at.pe] + at.offset, expected, desired, width);
     }
-    std::byte* address = segment_ + at.offset;
     if (width == 8) {
-      return shmem_ulong_atomic_compare_swap(reinterpret_cast<unsigned long*>(address), expected,
-                                              desired, at.pe);
+      return shmem_ulong_atomic_compare_swap(Word(at.offset), expected, desired, at.pe);
     }
-    return shmem_uint_atomic_compare_swap(reinterpret_cast<unsigned*>(address),
-                                            static_cast<uint32_t>(expected),
-                                            static_cast<uint32_t>(desired), at.pe);
+    return Update32(at, [=](uint32_t old) {
+      return static_cast<uint32_t>(old == static_cast<uint32_t>(expected) ? desired : old);
+    });
+  }
+
+  // Replaces 4 bytes by a function of them, within the 8 that hold them, and returns them as they
+  // were. Not with the library's 4-byte calls: Open MPI 4's compare-and-swap writes 8 bytes to the
+  // stack, and atomics of different widths on one word need not exclude each other.
+  uint64_t Update32(GlobalPtr at, const std::function<uint32_t(uint32_t)>& update) {
+    unsigned long* word = Word(at.offset / 8 * 8);
+    const int shift = at.offset % 8 == 0 ? 0 : 32;
+    unsigned long seen = shmem_ulong_atomic_fetch(word, at.pe);
+    while (true) {
+      const auto old = static_cast<uint32_t>(seen >> shift);
+      const unsigned long wanted =
+          (seen & ~(0xffffffffUL << shift)) | static_cast<unsigned long>(update(old)) << shift;
+      const unsigned long found = shmem_ulong_atomic_compare_swap(word, seen, wanted, at.pe);
+      if (found == seen) return old;
+      seen = found;
+    }
+  }
+  unsigned long* Word(uint64_t offset) {
+    static_assert(sizeof(unsigned long) == 8);
+    return reinterpret_cast<unsigned long*>(segment_ + offset);
   }
 
   std::byte* segment_;
@@ -174,8 +190,6 @@ class OpenShmem final : public Transport {
   std::optional<NodeBarrier> node_barrier_;  // when all PEs share memory
   std::optional<Watchdog> watchdog_;         // else
 };
-
-static_assert(sizeof(unsigned) == 4 && sizeof(unsigned long) == 8, "widths of the atomics above");
 
 // The library is one per process, and so is this: kept until the process exits, whatever Python does
 // with its references, since the library must end after everything that uses it.

@@ -182,12 +182,12 @@ def scatter(heap: Heap, schema: pyarrow.Schema, batches: Sequence[pyarrow.Record
 def replicate(heap: Heap, schema: pyarrow.Schema, batches: Sequence[pyarrow.RecordBatch]) -> tuple[Shard, pyarrow.RecordBatch]:
     """Every PE gets all rows of all PEs. Collective."""
 
-def hash_partition(keys: object, n_pes: int) -> object:
-    """The PE number of each row of a key batch, as a uint32 array."""
+def hash_partition(keys: pyarrow.RecordBatch, n_pes: int) -> pyarrow.UInt32Array:
+    """The PE number of each row of a batch of key columns."""
 
-def join(left_keys: object, right_keys: object, how: str) -> tuple[object, object]:
+def join(left_keys: pyarrow.Table, right_keys: pyarrow.Table, how: str) -> tuple[pyarrow.Int64Array, pyarrow.Int64Array]:
     """
-    Row numbers (left, right) of the pairs with equal keys, in order; right is null where a left row has no partner.
+    Row numbers of the pairs with equal keys, in order; right is null without a partner.
     """
 
 class FlightServer:

@@ -18,11 +18,7 @@ namespace {
 
 nb::object PyHashPartition(nb::handle keys, int n_pes) {
   const auto batch = ToBatch(keys);
-  const auto pes = [&] {
-    nb::gil_scoped_release release;
-    return HashPartition(*batch, n_pes);
-  }();
-  return FromArray(Check(pes));
+  return FromArray(CheckUnlocked([&] { return HashPartition(*batch, n_pes); }));
 }
 
 arrow::Result<JoinKind> ParseJoinKind(const std::string& how) {
@@ -36,22 +32,20 @@ std::pair<nb::object, nb::object> PyJoin(nb::handle left_keys, nb::handle right_
   const JoinKind kind = Check(ParseJoinKind(how));
   const auto left = ToTable(left_keys);
   const auto right = ToTable(right_keys);
-  const JoinIndices pairs = Check([&] {
-    nb::gil_scoped_release release;
-    return Join(left, right, kind);
-  }());
+  const JoinIndices pairs = CheckUnlocked([&] { return Join(left, right, kind); });
   return {FromArray(pairs.left), FromArray(pairs.right)};
 }
 
 }  // namespace
 
 void bind_kernels(nb::module_& m) {
-  m.def("hash_partition", &PyHashPartition, nb::arg("keys"), nb::arg("n_pes"),
-        "The PE number of each row of a key batch, as a uint32 array.");
-  m.def("join", &PyJoin, nb::arg("left_keys"), nb::arg("right_keys"), nb::arg("how"),
-        "Row numbers (left, right) of the pairs with equal keys, in order; right is null where a "
-        "left "
-        "row has no partner.");
+  m.def("hash_partition", PyHashPartition, nb::arg("keys"), nb::arg("n_pes"),
+        nb::sig("def hash_partition(keys: pyarrow.RecordBatch, n_pes: int) -> pyarrow.UInt32Array"),
+        "The PE number of each row of a batch of key columns.");
+  m.def("join", PyJoin, nb::arg("left_keys"), nb::arg("right_keys"), nb::arg("how"),
+        nb::sig("def join(left_keys: pyarrow.Table, right_keys: pyarrow.Table, how: str) "
+                "-> tuple[pyarrow.Int64Array, pyarrow.Int64Array]"),
+        "Row numbers of the pairs with equal keys, in order; right is null without a partner.");
 }
 
 }  // namespace flightshmem::bindings

@@ -115,16 +115,49 @@ def test_several_keys_with_nulls_and_duplicates() -> None:
     check(*tables)
 
 
-def test_wide_string_keys_of_many_kinds() -> None:
-    """More distinct keys than fit a byte or a short: every left row finds its partner (case 03)."""
+def test_string_keys_over_more_than_128_partitions() -> None:
+    """Every left row finds its partner in the partition of its key (case 03)."""
+    rows, n_parts = 6450, 200
+    left = pa.record_batch([pa.array([f"F{i:09d}" for i in range(rows)])], ["k"])
+    right = left.take(pa.array(np.arange(rows)[::-1]))
+    parts = [np.asarray(_core.hash_partition(side, n_parts)) for side in (left, right)]
+    seen = 0
+    for part in range(n_parts):
+        sides = [
+            pa.Table.from_batches([side.take(pa.array(np.flatnonzero(numbers == part)))])
+            for side, numbers in zip((left, right), parts, strict=True)
+        ]
+        rows_left, rows_right = _core.join(*sides, "left")
+        assert rows_right.null_count == 0
+        assert len(rows_left) == sides[0].num_rows
+        assert sides[0].take(rows_left).equals(sides[1].take(rows_right))
+        seen += len(rows_left)
+    assert seen == rows
+
+
+def test_more_distinct_keys_than_a_short_holds() -> None:
     keys = pa.array([f"F{i:09d}" for i in range(70_000)])
-    left, right = pa.table({"k": keys}), pa.table({"k": keys.take(pa.array(np.arange(70_000)[::-1]))})
+    backwards = np.arange(70_000)[::-1]
+    left, right = pa.table({"k": keys}), pa.table({"k": keys.take(pa.array(backwards))})
     rows_left, rows_right = _core.join(left, right, "left")
-    assert rows_left.to_numpy().tolist() == list(range(70_000))
-    assert (rows_right.to_numpy() == np.arange(70_000)[::-1]).all()
+    assert (rows_left.to_numpy() == np.arange(70_000)).all()
+    assert (rows_right.to_numpy() == backwards).all()
+
+
+def test_integer_keys_with_nulls_stay_integers() -> None:
+    """Left [0, 1, null], right [0, 1, 2], left join: the null finds no partner (case 27)."""
+    left, right = pa.table({"k": pa.array([0, 1, None])}), pa.table({"k": pa.array([0, 1, 2])})
+    assert pairs(left, right, "left") == [(0, 0), (1, 1), (2, None)]
+
+
+def test_null_keys_match_as_pandas_has_it() -> None:
+    """k = [1, 2, null] on both sides, inner: three rows (case 26)."""
+    both = pa.table({"k": pa.array([1, 2, None])})
+    assert pairs(both, both, "inner") == [(0, 0), (1, 1), (2, 2)]
 
 
 def test_keys_of_two_types_are_an_error() -> None:
+    """An int key never meets a string key (case 45)."""
     with pytest.raises(TypeError, match="'k' has two types, got int64 and string"):
         _core.join(pa.table({"k": [1, 2]}), pa.table({"k": ["1", "2"]}), "inner")
 

@@ -140,7 +140,7 @@ class DatetimeAccessor:
         """The day of the week, Monday is 0."""
         return self._series._apply("dt_dayofweek")
 
-    weekday = dayofweek
+    day_of_week = weekday = dayofweek
 
     @property
     def quarter(self) -> Series:
@@ -151,6 +151,8 @@ class DatetimeAccessor:
     def dayofyear(self) -> Series:
         """The day of the year, from 1."""
         return self._series._apply("dt_dayofyear")
+
+    day_of_year = dayofyear
 
     @property
     def date(self) -> Series:

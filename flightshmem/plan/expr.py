@@ -150,7 +150,8 @@ def _empty(arg: Expr, function: str) -> Any:
     if isinstance(arg, Literal):
         return arg.value
     dtype = arg.type if function in KEEPS_DICTIONARY else value_type(arg.type)
-    return pa.chunked_array([], dtype)
+    # One empty chunk: without any, kernels do not look at their options.
+    return pa.chunked_array([pa.array([], dtype)])
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

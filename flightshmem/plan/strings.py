@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -16,15 +17,22 @@ def _test(matched: Values) -> Values:
     return pc.fill_null(matched, False)
 
 
+def _try(kernel: Callable[..., Values], **options: Any) -> None:
+    """Refuse a malformed pattern also where there are no rows, as when a plan is built."""
+    kernel(pa.array([""]), **options)
+
+
 def contains(values: Values, pattern: str, ignore_case: bool, is_regex: bool) -> Values:
     """Test whether the pattern occurs."""
-    kernel = pc.match_substring_regex if is_regex else pc.match_substring
-    return _test(kernel(values, pattern, ignore_case=ignore_case))
+    kernel = partial(pc.match_substring_regex if is_regex else pc.match_substring, ignore_case=ignore_case)
+    _try(kernel, pattern=pattern)
+    return _test(kernel(values, pattern=pattern))
 
 
 def replace(values: Values, pattern: str, replacement: str, count: int | None, is_regex: bool) -> Values:
     """Replace the first ``count`` occurrences (all if None)."""
     kernel = pc.replace_substring_regex if is_regex else pc.replace_substring
+    _try(kernel, pattern=pattern, replacement=replacement)
     return kernel(values, pattern=pattern, replacement=replacement, max_replacements=count)
 
 

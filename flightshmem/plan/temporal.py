@@ -29,6 +29,12 @@ def date(values: Values) -> Values:
     return values.cast(pa.date32())
 
 
+def total_seconds(values: Values) -> Values:
+    """The length of a duration in seconds."""
+    units = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+    return pc.divide(values.cast(pa.int64()).cast(pa.float64(), safe=False), units[values.type.unit])
+
+
 TEMPORAL_FUNCTIONS: dict[str, Callable[..., Values]] = {
     "dt_year": _field(pc.year),
     "dt_month": _field(pc.month),
@@ -41,7 +47,5 @@ TEMPORAL_FUNCTIONS: dict[str, Callable[..., Values]] = {
     "dt_quarter": _field(pc.quarter),
     "dt_dayofyear": _field(pc.day_of_year),
     "dt_date": date,
-    "dt_total_seconds": lambda values: pc.divide(
-        values.cast(pa.duration("ns")).cast(pa.int64()).cast(pa.float64()), 1e9
-    ),
+    "dt_total_seconds": total_seconds,
 }

@@ -151,7 +151,7 @@ def test_columns_of_earlier_frames_of_the_same_rows() -> None:
     assert_same(kept[late], theirs[["x", "s"]][theirs["x"] > 2], ordered=True)
     other = fs.from_arrow(table)
     with pytest.raises(InvalidArgument, match="different rows"):
-        mine[other["x"] > 2]
+        mine._filter(other["x"] > 2)
 
 
 def test_assign_sees_earlier_columns() -> None:
@@ -187,7 +187,7 @@ def test_changing_columns_and_rows(table: pa.Table) -> None:
 
 def test_errors_are_raised_when_a_plan_is_built() -> None:
     frame = fs.from_arrow(pa.table({"delay": [1, 2], "name": ["a", "b"]}))
-    with pytest.raises(ColumnNotFound, match="'dealy'.*did you mean 'delay'"):
+    with pytest.raises(ColumnNotFound, match=r"'dealy'.*did you mean 'delay'"):
         frame["dealy"]
     with pytest.raises(KeyError):
         frame[["delay", "nope"]]
@@ -196,7 +196,7 @@ def test_errors_are_raised_when_a_plan_is_built() -> None:
     with pytest.raises(SchemaError, match="cast one of them"):
         frame["delay"] + frame["name"]
     with pytest.raises(SchemaError):
-        frame["delay"] == "a"
+        frame["delay"].__eq__("a")
     with pytest.raises(SchemaError, match="parentheses"):
         frame["name"] & frame["delay"]
     with pytest.raises(SchemaError, match="mask must be boolean"):
@@ -204,12 +204,12 @@ def test_errors_are_raised_when_a_plan_is_built() -> None:
     with pytest.raises(InvalidArgument, match="truth value"):
         bool(frame["delay"] > 1)
     with pytest.raises(InvalidArgument):
-        frame["delay"] > [1, 2]
+        frame["delay"].__gt__([1, 2])
     with pytest.raises(InvalidArgument, match="list-like"):
         frame["name"].isin("a")
     with pytest.raises(SchemaError, match="fillna"):
         frame.fillna(0)
-    with pytest.raises(InvalidArgument, match="unique.*'name'"):
+    with pytest.raises(InvalidArgument, match=r"unique.*'name'"):
         frame.rename(columns={"delay": "name"})
 
 

@@ -205,7 +205,7 @@ def test_keys_of_different_names() -> None:
 
 def test_wrong_arguments() -> None:
     left, right = fs.from_arrow(pa.table({"a": [1], "b": [1]})), fs.from_arrow(pa.table({"a": [1], "c": [1]}))
-    with pytest.raises(ColumnNotFound, match="merge, left frame.*'zz'"):
+    with pytest.raises(ColumnNotFound, match=r"merge, left frame.*'zz'"):
         left.merge(right, on="zz")
     with pytest.raises(ColumnNotFound, match="merge, right frame"):
         left.merge(right, left_on="b", right_on="b")

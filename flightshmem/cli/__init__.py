@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from flightshmem.errors import FlightShmemError
 
-SUBCOMMANDS = ("run",)
+SUBCOMMANDS = ("run", "serve")
 """Modules of this package; registering a subcommand is adding its name."""
 
 

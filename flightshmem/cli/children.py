@@ -75,9 +75,19 @@ def exit_code(returncode: int) -> int:
 class Supervisor:
     """Runs until all children have ended; the main thread of a process without other threads."""
 
-    def __init__(self, children: Sequence[Child], on_end: Callable[[int], None] = lambda index: None) -> None:
+    def __init__(
+        self,
+        children: Sequence[Child],
+        on_end: Callable[[int], None] = lambda index: None,
+        *,
+        stop_s: float = STOP_S,
+        stop_signal: signal.Signals | None = None,
+    ) -> None:
+        """``stop_signal``: sent on in place of what comes from outside."""
         self._children = list(children)
         self._on_end = on_end
+        self._stop_s = stop_s
+        self._stop_signal = stop_signal
         self._running = set(range(len(children)))
         self._failed: int | None = None
         self._signalled: signal.Signals | None = None
@@ -169,7 +179,11 @@ class Supervisor:
                     self._schedule(SETTLE_S, TERM_S)
 
     def _report(self, index: int, returncode: int) -> None:
-        print(f"flightshmem: {self._children[index].name} {describe_end(returncode)}", file=sys.stderr, flush=True)
+        print(
+            f"flightshmem: {self._children[index].name} {describe_end(returncode)}",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def _schedule(self, term_after_s: float, kill_after_s: float) -> None:
         now = time.monotonic()
@@ -181,8 +195,8 @@ class Supervisor:
     def _on_signal(self, number: int, frame: object) -> None:
         if self._signalled is None:
             self._signalled = signal.Signals(number)
-            self._deadlines = [(time.monotonic() + STOP_S, signal.SIGKILL)]
-        self._send(signal.Signals(number))
+            self._deadlines = [(time.monotonic() + self._stop_s, signal.SIGKILL)]
+        self._send(self._stop_signal or signal.Signals(number))
 
     def _send_due_signals(self) -> None:
         now = time.monotonic()

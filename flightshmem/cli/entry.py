@@ -14,6 +14,7 @@ from types import TracebackType
 
 from flightshmem.runtime import failures, launch, session
 
+
 def run_target(arguments: list[str]) -> None:
     """Run a script or ``-m module`` as Python itself would."""
     if arguments[0] == "-m":

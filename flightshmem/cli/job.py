@@ -9,10 +9,10 @@ import signal
 import struct
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flightshmem import _core
-from flightshmem.cli.children import Child, Supervisor, start
+from flightshmem.cli.children import STOP_S, Child, Supervisor, start
 from flightshmem.errors import InvalidArgument, TransportUnavailable
 from flightshmem.runtime import launch, memory, openshmem
 from flightshmem.runtime.segment import segment_bytes
@@ -30,6 +30,10 @@ class Job:
     """Per PE; 0 takes the default."""
     prefix: bool = False
     """Put ``[pe k]`` before each line of output."""
+    stop_s: float = STOP_S
+    """How long the PEs may take to end after a signal from outside."""
+    ends_itself: bool = False
+    """The target ends with 0 by itself when it gets SIGTERM, SIGINT or SIGUSR1."""
 
     def sized(self) -> Job:
         """Return this job with its heap size settled and checked against the memory there is."""
@@ -37,7 +41,7 @@ class Job:
             raise InvalidArgument(f"[run] needs at least one PE, got {self.n_pes}: use -n 1 or more")
         heap = self.heap_bytes or memory.default_heap_bytes(self.n_pes)
         memory.check_heaps_fit(heap, self.n_pes)
-        return Job(self.target, self.n_pes, self.transport, heap, self.prefix)
+        return replace(self, heap_bytes=heap)
 
     @property
     def pe_command(self) -> list[str]:
@@ -64,7 +68,7 @@ def _run_posix_shm(job: Job) -> int:
     try:
         for pe in range(job.n_pes):
             children.append(_start_pe(job, pe, descriptor))
-        return Supervisor(children, mark_finished).run()
+        return Supervisor(children, mark_finished, stop_s=job.stop_s).run()
     finally:
         for child in children:
             child.process.kill()  # does nothing to those that have ended
@@ -104,7 +108,10 @@ def _run_openshmem(job: Job) -> int:
         stdout=subprocess.PIPE if job.prefix else None,
         stderr=subprocess.PIPE,
     )
-    return Supervisor([Child("the job", process, _in_our_words)]).run()
+    # oshrun takes SIGTERM as an order to kill the PEs; SIGUSR1 it passes on.
+    stop_signal = signal.SIGUSR1 if job.ends_itself else None
+    child = Child("the job", process, _in_our_words)
+    return Supervisor([child], stop_s=job.stop_s, stop_signal=stop_signal).run()
 
 
 _TAG = re.compile(rb"^\[\d+,(\d+)\]<std(?:out|err)>:")

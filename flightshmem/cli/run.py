@@ -48,7 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``run``."""
     parser.usage = "flightshmem run [-n N] [options] (script.py | -m module) [arguments ...]"
     add_job_arguments(parser)
-    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module instead of a script")
+    parser.add_argument(
+        "-m", dest="module", nargs=argparse.REMAINDER, help="run a module instead of a script"
+    )
     parser.add_argument("script", nargs="?", help="the script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
 

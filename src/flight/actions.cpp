@@ -64,7 +64,6 @@ arrow::Result<std::string> Stats(Catalog& catalog) {
 }
 
 arrow::Result<std::string> Drop(Catalog& catalog, std::string_view name) {
-  ARROW_RETURN_NOT_OK(CheckTableName(name));
   ARROW_RETURN_NOT_OK(catalog.Drop(std::string(name)));
   return "{\"dropped\": " + JsonString(name) + "}";
 }

@@ -17,6 +17,8 @@ constexpr size_t kMaxQuotedBytes = 80;
 
 bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
+bool IsNotAscii(char c) { return static_cast<unsigned char>(c) >= 0x80; }
+
 // Cuts at `size` bytes or a little earlier, never inside a UTF-8 sequence.
 std::string_view CutUtf8(std::string_view text, size_t size) {
   if (text.size() <= size) return text;
@@ -54,6 +56,9 @@ arrow::Status ToClient(const arrow::Status& status) {
       break;
   }
   if (text.size() > kMaxTextBytes) text = std::string(CutUtf8(text, kMaxTextBytes)) + " ...";
+  if (!IsUtf8(text)) {  // it quotes what the client sent
+    std::replace_if(text.begin(), text.end(), IsNotAscii, '?');
+  }
   return arrow::Status(code, std::move(text), std::move(detail));
 }
 
@@ -74,7 +79,7 @@ arrow::Status CheckTableName(std::string_view name) {
   } else {
     return arrow::Status::OK();
   }
-  return arrow::Status::Invalid("[flight] bad table name ", Quoted(name), ": ", problem);
+  return arrow::Status::Invalid("[do_put] bad table name ", Quoted(name), ": ", problem);
 }
 
 std::string Quoted(std::string_view name) {

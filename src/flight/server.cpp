@@ -27,7 +27,6 @@ arrow::Result<std::string> TableOf(const flight::FlightDescriptor& descriptor) {
         "[flight] the descriptor must be a path with one table name, got ",
         Quoted(descriptor.ToString()));
   }
-  ARROW_RETURN_NOT_OK(CheckTableName(descriptor.path[0]));
   return descriptor.path[0];
 }
 

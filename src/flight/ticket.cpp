@@ -33,10 +33,6 @@ std::string TableTicket::Serialize() const {
 arrow::Result<TableTicket> TableTicket::Parse(std::string_view bytes) {
   TableTicket ticket;
   if (!bytes.starts_with(kMagic)) {
-    if (!CheckTableName(bytes).ok()) {
-      return arrow::Status::Invalid(
-          "[do_get] neither a ticket of this server nor a table name, got ", Quoted(bytes));
-    }
     ticket.name = bytes;
     return ticket;
   }
@@ -47,7 +43,6 @@ arrow::Result<TableTicket> TableTicket::Parse(std::string_view bytes) {
   }
   std::memcpy(&fixed, bytes.data(), sizeof(fixed));
   ticket.name = bytes.substr(sizeof(fixed));
-  ARROW_RETURN_NOT_OK(CheckTableName(ticket.name));
   ticket.version = EntryId{fixed.home_pe, fixed.index, fixed.generation};
   ticket.shard = fixed.shard;
   return ticket;

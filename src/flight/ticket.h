@@ -22,7 +22,8 @@ struct TableTicket {
   uint32_t shard = kAllShards;
 
   std::string Serialize() const;  // REQUIRES: version
-  // Anything may come in. Invalid when it is neither a name nor a ticket of ours.
+  // Anything may come in: what does not look like a ticket of ours is taken for a name. Invalid
+  // when it is cut short.
   static arrow::Result<TableTicket> Parse(std::string_view bytes);
 };
 

@@ -201,7 +201,7 @@ class TestRefusals:
             put_bare(small, ONE, name)
         with pytest.raises(errors.InvalidArgument, match="bad table name"):
             unchanged.put(name, ONE)
-        with pytest.raises(errors.InvalidArgument, match="bad table name"):
+        with pytest.raises(errors.TableNotFound, match="no table of that name"):
             unchanged.drop(name)
 
     def test_commands(self, small: Serving, unchanged: Client) -> None:

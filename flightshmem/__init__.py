@@ -15,6 +15,7 @@ import pyarrow.acero  # noqa: F401
 import pyarrow.flight  # noqa: F401
 
 if TYPE_CHECKING:
+    from flightshmem.flight import connect
     from flightshmem.frame import (
         DataFrame,
         Series,
@@ -50,6 +51,7 @@ _HOME = {
     "Runtime": "flightshmem.runtime",
     "barrier": "flightshmem.runtime",
     "child_environment": "flightshmem.runtime",
+    "connect": "flightshmem.flight",
     "finalize": "flightshmem.runtime",
     "init": "flightshmem.runtime",
     "is_initialized": "flightshmem.runtime",
@@ -66,6 +68,7 @@ __all__ = [
     "Series",
     "barrier",
     "child_environment",
+    "connect",
     "finalize",
     "from_arrow",
     "from_pandas",

@@ -72,12 +72,16 @@ def numpy_result(*args: pa.DataType | int | float | bool) -> pa.DataType:
     A Python integer that does not fit the column's type widens it to int64 instead of raising.
     """
     operands = [arg.to_pandas_dtype() if isinstance(arg, pa.DataType) else arg for arg in args]
-    try:
-        return pa.from_numpy_dtype(np.result_type(*operands))
-    except OverflowError:
-        return pa.from_numpy_dtype(
-            np.result_type(*(np.asarray(x) if isinstance(x, int) else x for x in operands))
-        )
+    result = np.result_type(*operands)
+    for value in operands:
+        if isinstance(value, int) and result.kind in "iu" and not _fits(value, result):
+            result = np.result_type(result, np.int64 if _fits(value, np.dtype(np.int64)) else np.uint64)
+    return pa.from_numpy_dtype(result)
+
+
+def _fits(value: int, dtype: np.dtype[Any]) -> bool:
+    limits = np.iinfo(dtype)
+    return bool(limits.min <= value <= limits.max)
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:

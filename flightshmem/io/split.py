@@ -43,8 +43,10 @@ def split_pieces(rows: Sequence[int], weights: Sequence[float], part: int, parts
 def _cut(rows: Sequence[int], weights: Sequence[float], part: int, parts: int) -> tuple[int, int]:
     """Return (piece, row in it) where share ``part`` begins."""
     total = float(sum(weights))
+    if part == 0:
+        return 0, 0
     if part >= parts or not total:
-        return (len(rows), 0) if part else (0, 0)
+        return len(rows), 0
     target, tolerance = total * part / parts, total / parts * _TOLERANCE
     reached = 0.0
     for piece, weight in enumerate(weights):

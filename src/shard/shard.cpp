@@ -111,6 +111,15 @@ arrow::Result<std::shared_ptr<arrow::RecordBatch>> ReadMessage(
                                      arrow::ipc::IpcReadOptions::Defaults());
 }
 
+arrow::Result<std::shared_ptr<arrow::RecordBatch>> ReadFirstBatch(
+    const std::shared_ptr<arrow::Buffer>& stream) {
+  ARROW_ASSIGN_OR_RAISE(auto reader, arrow::ipc::RecordBatchStreamReader::Open(
+                                         std::make_shared<arrow::io::BufferReader>(stream)));
+  std::shared_ptr<arrow::RecordBatch> batch;
+  ARROW_RETURN_NOT_OK(reader->ReadNext(&batch));
+  return batch;
+}
+
 uint64_t CountNodes(const arrow::DataType& type) {
   if (type.id() == arrow::Type::EXTENSION) {
     return CountNodes(*static_cast<const arrow::ExtensionType&>(type).storage_type());
@@ -141,14 +150,13 @@ arrow::Result<std::shared_ptr<TableHeader>> TableHeader::FromBatch(
 
 arrow::Result<std::shared_ptr<TableHeader>> TableHeader::Parse(
     std::shared_ptr<arrow::Buffer> bytes) {
-  auto header = std::make_shared<TableHeader>();
-  ARROW_ASSIGN_OR_RAISE(auto reader, arrow::ipc::RecordBatchStreamReader::Open(
-                                         std::make_shared<arrow::io::BufferReader>(bytes)));
-  ARROW_RETURN_NOT_OK(reader->ReadNext(&header->empty_));
-  if (header->empty_ == nullptr) {
-    return arrow::Status::SerializationError("[shard] a table header without its batch, got ",
-                                             bytes->size(), " bytes");
+  auto batch = ReadFirstBatch(bytes);
+  if (!batch.ok() || *batch == nullptr) {
+    return arrow::Status::SerializationError("[shard] no table header in ", bytes->size(),
+                                             " bytes: ", batch.status().message());
   }
+  auto header = std::make_shared<TableHeader>();
+  header->empty_ = std::move(*batch);
   header->bytes_ = std::move(bytes);
   return header;
 }

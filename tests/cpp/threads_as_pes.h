@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "catalog/catalog.h"
 #include "check.h"
 #include "heap/symmetric_heap.h"
 #include "transport/providers.h"
@@ -36,7 +37,6 @@ class RemoteOnly : public Transport {
   }
   arrow::Status Quiet() override { return inner_->Quiet(); }
   arrow::Status Fence() override { return inner_->Fence(); }
-  arrow::Status Barrier() override { return inner_->Barrier(); }
   [[noreturn]] void Abort(int code, std::string_view message) override {
     inner_->Abort(code, message);
     std::abort();  // not reached
@@ -44,11 +44,16 @@ class RemoteOnly : public Transport {
   arrow::Status Finalize() override { return inner_->Finalize(); }
 
  protected:
-  arrow::Result<uint64_t> FetchAddBits(GlobalPtr, uint64_t, int) override {
-    return arrow::Status::NotImplemented("not used here");
+  arrow::Status AwaitAll() override { return inner_->Barrier(); }
+  // Words are 64 bits wide wherever they are used here.
+  arrow::Result<uint64_t> FetchAddBits(GlobalPtr at, uint64_t value, int width) override {
+    CHECK(width == 8);
+    return inner_->FetchAdd<uint64_t>(at, value);
   }
-  arrow::Result<uint64_t> CompareSwapBits(GlobalPtr, uint64_t, uint64_t, int) override {
-    return arrow::Status::NotImplemented("not used here");
+  arrow::Result<uint64_t> CompareSwapBits(GlobalPtr at, uint64_t expected, uint64_t desired,
+                                          int width) override {
+    CHECK(width == 8);
+    return inner_->CompareSwap<uint64_t>(at, expected, desired);
   }
 
  private:
@@ -57,7 +62,7 @@ class RemoteOnly : public Transport {
 
 enum class Reach { kDirect, kRemoteOnly };
 
-// Runs `body` on every PE with a heap of its own.
+// Runs `body` on every PE with a heap of its own; at the end all of it must be free.
 inline void RunOnPes(int n_pes, uint64_t segment_bytes, Reach reach,
                      const std::function<void(const std::shared_ptr<SymmetricHeap>&)>& body) {
   TransportOptions options;
@@ -68,7 +73,7 @@ inline void RunOnPes(int n_pes, uint64_t segment_bytes, Reach reach,
   for (auto& opened : transports) {
     threads.emplace_back([&body, reach, transport = std::move(opened)]() mutable {
       if (reach == Reach::kRemoteOnly) transport = std::make_shared<RemoteOnly>(transport);
-      auto heap = VALUE(SymmetricHeap::Make(transport, Transport::kReservedBytes));
+      auto heap = VALUE(SymmetricHeap::Make(transport, Catalog::kEndOffset));
       body(heap);
       CHECK(heap->stats().blocks == 0);
       CHECK_OK(transport->Finalize());

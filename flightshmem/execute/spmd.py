@@ -58,9 +58,12 @@ class SpmdExecutor:
         """Return the plan that will run. Local."""
         return optimize(plan, self._runtime.n_pes)
 
-    def execute(self, plan: Node) -> pa.Table:
-        """Return this PE's rows; dictionaries are sorted and equal on all PEs."""
-        return self._result(self.optimized(plan))
+    def execute(self, plan: Node, each: Callable[[pa.Table], pa.Table] | None = None) -> pa.Table:
+        """Return this PE's rows; dictionaries are sorted and equal on all PEs.
+
+        ``each`` is applied to every batch of the result before it is kept.
+        """
+        return self._result(self.optimized(plan), each)
 
     def gather(self, plan: Node) -> pa.Table:
         """Return all rows on every PE, in PE order."""
@@ -74,9 +77,9 @@ class SpmdExecutor:
         plan = self.optimized(plan)
         return self._result(plan), partitioning(plan)
 
-    def _result(self, plan: Node) -> pa.Table:
+    def _result(self, plan: Node, each: Callable[[pa.Table], pa.Table] | None = None) -> pa.Table:
         self._uses = count_parents(plan)
-        table = self._collect(plan)
+        table = self._collect(plan, each)
         has_dictionaries = any(pa.types.is_dictionary(field.type) for field in table.schema)
         return exchange.unify_dictionaries(table) if has_dictionaries else table
 
@@ -88,11 +91,13 @@ class SpmdExecutor:
 
     # -- streams and tables
 
-    def _collect(self, node: Node) -> pa.Table:
+    def _collect(self, node: Node, each: Callable[[pa.Table], pa.Table] | None = None) -> pa.Table:
         """Return all of this PE's rows of a node."""
         batches = self._stream(node)
         with self._local_step(node):
-            return concat(batches(), node.schema)
+            if each is None:
+                return concat(batches(), node.schema)
+            return concat(map(each, batches()), each(node.schema.empty_table()).schema)
 
     def _stream(self, node: Node) -> Batches:
         """Run what a node needs from other PEs and return its rows as a stream."""

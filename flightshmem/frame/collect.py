@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 
 from flightshmem import catalog, heap, runtime
@@ -20,9 +22,9 @@ def optimized(plan: Node) -> Node:
     return SpmdExecutor().optimized(plan)
 
 
-def local_part(plan: Node) -> pa.Table:
-    """Compute a plan and return this PE's rows. Collective."""
-    return SpmdExecutor().execute(plan)
+def local_part(plan: Node, each: Callable[[pa.Table], pa.Table] | None = None) -> pa.Table:
+    """Compute a plan and return this PE's rows, ``each`` applied to every batch of them. Collective."""
+    return SpmdExecutor().execute(plan, each)
 
 
 def whole(plan: Node) -> pa.Table:

@@ -13,7 +13,7 @@ from flightshmem.errors import InvalidArgument, SchemaError
 from flightshmem.frame import collect
 from flightshmem.frame.align import all_columns, common_base
 from flightshmem.frame.display import html, summary
-from flightshmem.frame.matrix import Layout, Matrix, matrix_from_table
+from flightshmem.frame.matrix import Layout, Matrix, matrix_of
 from flightshmem.frame.merge import Keys, MergeOptions, merge
 from flightshmem.frame.names import find, find_all
 from flightshmem.frame.output import Output
@@ -257,7 +257,7 @@ class DataFrame(Output):
         is written.
         """
         frame = self if columns is None else self._select(list(columns))
-        return matrix_from_table(frame.local(), dtype, layout)
+        return matrix_of(frame, dtype, layout)
 
     # -- several frames, groups
 

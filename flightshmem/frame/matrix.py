@@ -25,6 +25,10 @@ import pyarrow.compute as pc
 
 from flightshmem import heap, runtime
 from flightshmem.errors import InvalidArgument, SchemaError
+from flightshmem.frame import collect
+from flightshmem.frame.output import Output
+from flightshmem.io.memory import TableSource
+from flightshmem.plan.nodes import Node, Project, Scan
 
 Layout = Literal["columns", "rows"]
 FloatArray = npt.NDArray[Any]
@@ -89,22 +93,32 @@ class Matrix:
         return self.numpy().__dlpack_device__()
 
 
-def matrix_from_table(
-    table: pa.Table, dtype: npt.DTypeLike = "float32", layout: Layout = "columns"
-) -> Matrix:
+def matrix_of(frame: Output, dtype: npt.DTypeLike = "float32", layout: Layout = "columns") -> Matrix:
+    """Compute a frame into one heap block: this PE's rows of it. Collective.
+
+    Raises ``SchemaError`` for a type without a number for each value, ``InvalidArgument`` for values
+    the dtype cannot hold, ``HeapExhausted`` on every PE before anything is written.
+    """
+    target = checked_dtype(dtype, layout)
+    for field in frame._plan.schema:
+        check_type(field, target)
+    table = float32_rows(frame) if target == np.float32 else frame.local()
+    return matrix_from_table(table, target, layout)
+
+
+def float32_rows(frame: Output) -> pa.Table:
+    """Compute a frame and return this PE's rows, numbers as float32 where that saves memory. Collective."""
+    return collect.local_part(frame._plan, None if _lies_in_memory(frame._plan) else _narrow)
+
+
+def matrix_from_table(table: pa.Table, target: np.dtype[Any], layout: Layout = "columns") -> Matrix:
     """Write this PE's rows, as ``DataFrame.local`` gives them, into one heap block. Collective.
 
-    The table's columns are let go of one by one as they are written: pass the only reference to save
-    memory. Raises ``SchemaError`` for a type without a number for each value, ``InvalidArgument`` for
-    values the dtype cannot hold, ``HeapExhausted`` on every PE before anything is written.
+    The table's columns are let go of one by one as they are written: pass the only reference.
     """
-    here = runtime.current()
     names = tuple(table.column_names)
     shape = (table.num_rows, table.num_columns)
-    with here.converge("to_matrix"):
-        target = _target_dtype(dtype, layout)
-        for field in table.schema:
-            _check_type(field, target)
+    with runtime.current().converge("to_matrix"):
         if target.kind != "f":
             _check_integers(table, target)
         block = heap.empty(shape, target, order="F" if layout == "columns" else "C")
@@ -113,7 +127,24 @@ def matrix_from_table(
     del table
     for index in range(len(names)):
         write_column(pending.pop(), block[:, index])
+    # What the plan needed on its way is free now, but the allocator would keep it from XGBoost.
+    pa.default_memory_pool().release_unused()
     return Matrix(block, names, categories)
+
+
+def _lies_in_memory(plan: Node) -> bool:
+    while isinstance(plan, Project):
+        plan = plan.child
+    return isinstance(plan, Scan) and isinstance(plan.source, TableSource)
+
+
+def _narrow(table: pa.Table) -> pa.Table:
+    """Convert numbers to float32, as the matrix will hold them: half the memory until then."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_float64(field.type) or pa.types.is_integer(field.type):
+            column = table.column(index).cast(pa.float32(), safe=False)
+            table = table.set_column(index, field.name, column)
+    return table
 
 
 def write_column(column: pa.ChunkedArray, out: FloatArray) -> None:
@@ -149,7 +180,8 @@ def _bits(buffer: pa.Buffer, offset: int, length: int) -> npt.NDArray[np.uint8]:
     return np.unpackbits(packed, count=shift + length, bitorder="little")[shift:]
 
 
-def _target_dtype(dtype: npt.DTypeLike, layout: str) -> np.dtype[Any]:
+def checked_dtype(dtype: npt.DTypeLike, layout: str = "columns") -> np.dtype[Any]:
+    """Check what kind of matrix is asked for."""
     target = np.dtype(dtype)
     if target.kind not in "fiu" or not target.isnative or target.itemsize > 8:
         raise InvalidArgument(
@@ -165,7 +197,8 @@ def _is_category(type_: pa.DataType) -> bool:
     return bool(pa.types.is_dictionary(type_))
 
 
-def _check_type(field: pa.Field, target: np.dtype[Any]) -> None:
+def check_type(field: pa.Field, target: np.dtype[Any]) -> None:
+    """Check that a column's values can be numbers of a type."""
     type_, name = field.type, field.name
     whole = pa.types.is_integer(type_) or pa.types.is_boolean(type_) or _is_category(type_)
     if whole:

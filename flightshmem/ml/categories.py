@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +18,7 @@ from flightshmem import runtime
 from flightshmem.errors import InvalidArgument, SchemaError
 
 Categories = Mapping[str, Sequence[Any]]
+Unknown = Literal["error", "missing"]
 
 _ATTRIBUTE = "flightshmem_categories"
 
@@ -58,10 +59,12 @@ def check_words(operation: str, categories: Categories) -> None:
             )
 
 
-def encode(operation: str, name: str, column: pa.ChunkedArray, words: Sequence[Any]) -> pa.ChunkedArray:
+def encode(
+    operation: str, name: str, column: pa.ChunkedArray, words: Sequence[Any], unknown: Unknown
+) -> pa.ChunkedArray:
     """Turn a column of words (categorical or plain) into the booster's codes; null stays null.
 
-    Raises ``InvalidArgument`` for a word that the booster has never seen.
+    A word that the booster has never seen raises ``InvalidArgument``, or becomes null.
     """
     value_type = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     try:
@@ -71,21 +74,26 @@ def encode(operation: str, name: str, column: pa.ChunkedArray, words: Sequence[A
             f"[{operation}] column {name!r} is categorical in the booster with words like {words[:3]}, "
             f"got {column.type}: convert it to the type of those words"
         ) from error
-    chunks = [_encode_chunk(operation, name, chunk, value_set) for chunk in column.chunks]
+    chunks = []
+    for chunk in column.chunks:
+        codes = _codes(chunk, value_set)
+        if unknown == "error" and codes.null_count > chunk.null_count:
+            row = pc.index(pc.and_(codes.is_null(), chunk.is_valid()), True).as_py()
+            raise _never_seen(operation, name, chunk[row].as_py(), len(words))
+        chunks.append(codes)
     return pa.chunked_array(chunks, type=pa.int32())
 
 
-def _encode_chunk(operation: str, name: str, chunk: pa.Array, value_set: pa.Array) -> pa.Array:
+def _codes(chunk: pa.Array, value_set: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(chunk.type):
-        codes = pc.index_in(chunk.dictionary, value_set=value_set).take(chunk.indices)
-    else:
-        codes = pc.index_in(chunk, value_set=value_set, skip_nulls=True)
-    if codes.null_count > chunk.null_count:
-        row = pc.index(pc.and_(codes.is_null(), chunk.is_valid()), True).as_py()
-        here = runtime.current()
-        raise InvalidArgument(
-            f"[{operation}] column {name!r} has a category the booster has never seen, got "
-            f"{chunk[row].as_py()!r}, PE {here.pe}/{here.n_pes}: replace it by one of its "
-            f"{len(value_set)} categories or by null (missing)"
-        )
-    return codes
+        return pc.index_in(chunk.dictionary, value_set=value_set).take(chunk.indices)
+    return pc.index_in(chunk, value_set=value_set, skip_nulls=True)
+
+
+def _never_seen(operation: str, name: str, word: Any, n_words: int) -> InvalidArgument:
+    here = runtime.current()
+    return InvalidArgument(
+        f"[{operation}] column {name!r} has a category the booster has never seen, got {word!r}, "
+        f"PE {here.pe}/{here.n_pes}: replace it by one of its {n_words} categories, or pass "
+        'unknown="missing" to treat it as missing'
+    )

@@ -8,7 +8,7 @@ the matrix block is its leanest and fastest input. It would copy an Arrow table.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ import pyarrow as pa
 from flightshmem import runtime
 from flightshmem.errors import ColumnNotFound, InvalidArgument, SchemaError
 from flightshmem.frame import DataFrame
-from flightshmem.frame.matrix import Matrix, matrix_from_table, write_column
-from flightshmem.ml.categories import Categories, check_words, encode
+from flightshmem.frame.matrix import Matrix, check_type, float32_rows, matrix_from_table, write_column
+from flightshmem.ml.categories import Categories, Unknown, check_words, encode
 
 Vector = npt.NDArray[np.float32]
 
@@ -70,6 +70,7 @@ class Fields:
     weight: str | None = None
     features: Sequence[str] | None = None
     categories: Categories | None = None
+    unknown: Unknown = "error"
 
 
 def dataset_from(operation: str, frame: DataFrame, fields: Fields) -> Dataset:
@@ -78,39 +79,33 @@ def dataset_from(operation: str, frame: DataFrame, fields: Fields) -> Dataset:
     With ``fields.categories``, those columns are coded by the given words; else by the sorted words of
     all PEs. Raises on every PE for values XGBoost cannot take, naming column, PE and row.
     """
-    check_names(operation, frame.columns, fields)
-    return dataset_from_table(operation, frame.local(), fields)
+    check_fields(operation, frame.schema, fields)
+    return dataset_from_table(operation, float32_rows(frame), fields)
 
 
 def dataset_from_table(operation: str, table: pa.Table, fields: Fields) -> Dataset:
-    """Put this PE's rows where XGBoost can read them. Collective."""
+    """Put this PE's rows, whose fields were checked, where XGBoost can read them. Collective."""
     here = runtime.current()
     with here.converge(operation):
-        names = _feature_names(table.column_names, fields)
         label = _vector(operation, table, fields.label)
         weight = _vector(operation, table, fields.weight)
         if weight is not None:
             _check_values(operation, fields.weight, weight < 0, "is negative")
-        features = table.select(names)
-        del table
+        names = _feature_names(table.column_names, fields)
+        table = table.select(names)
         for name, words in (fields.categories or {}).items():
             index = names.index(name)
-            codes = encode(operation, name, features.column(index), words)
-            features = features.set_column(index, name, codes)
-    matrix = _matrix(features, fields)
-    del features
+            codes = encode(operation, name, table.column(index), words, fields.unknown)
+            table = table.set_column(index, name, codes)
+    matrix = matrix_from_table(table, np.dtype(np.float32))
+    del table
+    if fields.categories is not None:
+        given = {name: tuple(words) for name, words in fields.categories.items()}
+        matrix = replace(matrix, categories=given)
     with here.converge(operation):
         check_words(operation, matrix.categories)
         check_finite(operation, matrix)
     return Dataset(matrix, label, weight)
-
-
-def _matrix(features: pa.Table, fields: Fields) -> Matrix:
-    matrix = matrix_from_table(features)
-    if fields.categories is None:
-        return matrix
-    categories = {name: tuple(words) for name, words in fields.categories.items()}
-    return Matrix(matrix.block, matrix.columns, categories)
 
 
 def check_finite(operation: str, matrix: Matrix) -> None:
@@ -132,12 +127,6 @@ def _vector(operation: str, table: pa.Table, name: str | None) -> Vector | None:
     if name is None:
         return None
     column = table[name]
-    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
-    if not any(fits(column.type) for fits in kinds):
-        raise SchemaError(
-            f"[{operation}] column {name!r} must be numbers or booleans, got {column.type}: "
-            "map the classes to 0, 1, 2... first"
-        )
     vector: Vector = np.empty(len(column), np.float32)
     write_column(column, vector)
     _check_values(operation, name, ~np.isfinite(vector), "is null, NaN or infinite")
@@ -160,11 +149,12 @@ def _feature_names(there: Sequence[str], fields: Fields) -> list[str]:
     return [name for name in there if name not in (fields.label, fields.weight)]
 
 
-def check_names(operation: str, there: Sequence[str], fields: Fields) -> None:
-    """Runs alike on every PE: a frame has the same columns everywhere."""
+def check_fields(operation: str, schema: pa.Schema, fields: Fields) -> None:
+    """Check names and types; runs alike on every PE, as a frame has the same columns everywhere."""
+    there = schema.names
     names = _feature_names(there, fields)
-    wanted = [*names, *(name for name in (fields.label, fields.weight) if name is not None)]
-    missing = [name for name in wanted if name not in there]
+    targets = [name for name in (fields.label, fields.weight) if name is not None]
+    missing = [name for name in [*names, *targets] if name not in there]
     if missing:
         raise ColumnNotFound(f"[{operation}] no such column, got {missing}: the frame has {', '.join(there)}")
     if not names:
@@ -173,4 +163,20 @@ def check_names(operation: str, there: Sequence[str], fields: Fields) -> None:
     if odd:
         raise InvalidArgument(
             f"[{operation}] XGBoost allows no [, ] or < in a feature's name, got {odd}: rename them"
+        )
+    if fields.unknown not in ("error", "missing"):
+        raise InvalidArgument(f'[{operation}] unknown must be "error" or "missing", got {fields.unknown!r}')
+    for name in targets:
+        _check_number(operation, schema.field(name))
+    for name in names:
+        if name not in (fields.categories or {}):
+            check_type(schema.field(name), np.dtype(np.float32))
+
+
+def _check_number(operation: str, field: pa.Field) -> None:
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+    if not any(fits(field.type) for fits in kinds):
+        raise SchemaError(
+            f"[{operation}] column {field.name!r} must be numbers or booleans, got {field.type}: "
+            "map the classes to 0, 1, 2... first"
         )

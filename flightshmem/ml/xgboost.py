@@ -22,8 +22,9 @@ from flightshmem import runtime
 from flightshmem.errors import InvalidArgument, UnsupportedError
 from flightshmem.frame import DataFrame, from_arrow
 from flightshmem.ml import categories as words
+from flightshmem.ml.categories import Unknown
 from flightshmem.ml.collective import agree, check_one_machine, threads_per_pe, together
-from flightshmem.ml.handoff import Dataset, Fields, Vector, check_names, dataset_from, dataset_from_table
+from flightshmem.ml.handoff import Dataset, Fields, Vector, check_fields, dataset_from, dataset_from_table
 
 __all__ = ["Dataset", "dataset", "predict", "train"]
 
@@ -33,18 +34,24 @@ _TRAIN = "xgboost.train"
 
 
 def dataset(
-    frame: DataFrame, *, label: str | None = None, weight: str | None = None, like: Dataset | None = None
+    frame: DataFrame,
+    *,
+    label: str | None = None,
+    weight: str | None = None,
+    like: Dataset | None = None,
+    unknown: Unknown = "error",
 ) -> Dataset:
     """Put a frame's rows where XGBoost reads them in place. Collective.
 
     All columns but ``label`` and ``weight`` are features: numbers, booleans or categories; null is
     missing. ``like`` gives columns and category codes of another dataset: pass the training one for a
-    test set. One copy, into the heap; the hand-over copies nothing (``Dataset.copied_bytes``).
+    test set; a category it lacks is an error, or missing with ``unknown="missing"``. One copy, into
+    the heap; the hand-over copies nothing (``Dataset.copied_bytes``).
     """
     fields = _fields("xgboost.dataset", label, weight)
     if like is not None:
         fields = replace(fields, features=like.matrix.columns, categories=like.matrix.categories)
-    return dataset_from("xgboost.dataset", frame, fields)
+    return dataset_from("xgboost.dataset", frame, replace(fields, unknown=unknown))
 
 
 def train(
@@ -105,6 +112,7 @@ def predict(
     *,
     name: str = "prediction",
     keep: Sequence[str] | None = None,
+    unknown: Unknown = "error",
     output_margin: bool = False,
     iteration_range: tuple[int, int] = (0, 0),
 ) -> DataFrame:
@@ -114,15 +122,16 @@ def predict(
     by default). A model with k outputs gives columns ``name_0`` to ``name_k-1``.
 
     Raises, on every PE, ``ColumnNotFound`` for a missing feature and ``InvalidArgument`` for an infinite
-    value or a category the booster has never seen.
+    value or a category the booster has never seen (``unknown="missing"`` treats that as missing).
     """
     operation = "xgboost.predict"
     features = booster.feature_names
     if features is None:
         raise InvalidArgument(f"[{operation}] the booster has no feature names: train it on named columns")
     keep = list(frame.columns if keep is None else keep)
-    fields = Fields(features=features, categories=words.recall(operation, booster))
-    check_names(operation, frame.columns, replace(fields, features=[*features, *keep]))
+    known = words.recall(operation, booster)
+    fields = Fields(features=features, categories=known, unknown=unknown)
+    check_fields(operation, frame.schema, fields)
     threads = threads_per_pe()
     rows = frame[list(dict.fromkeys([*features, *keep]))].local()
     scored = dataset_from_table(operation, rows.select(features), fields)

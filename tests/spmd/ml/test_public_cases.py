@@ -149,6 +149,9 @@ def test_unknown_category(runtime: Runtime, my_rows: MyRows) -> None:
         bad = on_last_pe(runtime, rows, "word", strange)
         with pytest.raises(InvalidArgument, match=f"never seen, got '{strange}'"):
             fxgb.predict(booster, bad)
+        lenient = fxgb.predict(booster, bad, unknown="missing").local()["prediction"].to_pylist()
+        missing = fxgb.predict(booster, on_last_pe(runtime, rows, "word", None)).local()
+        assert lenient == missing["prediction"].to_pylist()
     numbers = rows.assign(word=1.5)
     with pytest.raises(TypeError, match="'word' is categorical"):
         fxgb.predict(booster, my_rows(numbers))

@@ -53,3 +53,5 @@ class RaiseIfExecuted:
     def execute(self, plan: Node) -> pa.Table:
         """Raise."""
         raise AssertionError(f"a plan was executed: {type(plan).__name__}")
+
+    gather = persistable = execute

@@ -34,6 +34,8 @@ def sort_table(table: pa.Table, order: SortOrder) -> pa.Table:
 
 def sort_order(table: pa.Table, order: SortOrder) -> Codes:
     """Return the row numbers in sorted order."""
+    if not table.num_rows:
+        return np.arange(0)
     columns = []
     for key in order.keys:
         columns += _codes(table.column(key.column), key.is_ascending, order.missing_last)

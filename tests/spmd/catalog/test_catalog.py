@@ -213,7 +213,7 @@ def test_bad_arguments_fail_everywhere(runtime: Runtime) -> None:
     with pytest.raises(InvalidArgument, match="'upsert'"):
         catalog.publish("t", rows_of(0), mode="upsert")  # type: ignore[arg-type]
     catalog.publish("t", rows_of(runtime.pe))
-    with pytest.raises(InvalidArgument, match="has .* shards, got number 99"):
+    with pytest.raises(InvalidArgument, match=r"has .* shards, got number 99"):
         catalog.lookup("t").read(99)
     drop_together("t")
 

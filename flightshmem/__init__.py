@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 # These load the libarrow libraries that the extension module is linked against.
-import pyarrow.acero  # noqa: F401
+import pyarrow.acero
 import pyarrow.flight  # noqa: F401
 
 if TYPE_CHECKING:

@@ -43,7 +43,9 @@ def planned(options: argparse.Namespace) -> list[Run]:
     runs = [Run(transport, n, ("tests/spmd",)) for transport in transports for n in (1, 2, 3)]
     runs += [Run(transport, 4, (CONFORMANCE,)) for transport in transports]
     # Without shared memory no PE has a pointer to another: every call goes through the library.
-    runs += [Run("openshmem", 2, (CONFORMANCE,), {"UCX_TLS": "tcp,self"})] if "openshmem" in transports else []
+    runs += (
+        [Run("openshmem", 2, (CONFORMANCE,), {"UCX_TLS": "tcp,self"})] if "openshmem" in transports else []
+    )
     return [run for run in runs if not options.n or run.n_pes in options.n]
 
 
@@ -51,7 +53,7 @@ def execute(run: Run, options: argparse.Namespace) -> tuple[int, str]:
     """Run one job; its exit code and pytest's summary."""
     command = [sys.executable, "-m", "flightshmem", "run", "-n", str(run.n_pes)]
     command += ["--transport", run.transport, "--heap", options.heap, "-m", "pytest", "-q", "--color=no"]
-    command += ["-p", "no:cacheprovider", "-o", "norecursedirs=build .venv", *run.paths]
+    command += ["-p", "no:cacheprovider", "-o", "norecursedirs=build .venv .hypothesis", *run.paths]
     command += ["-k", options.k] if options.k else []
     environment = {**os.environ, **run.environment, "FLIGHTSHMEM_TIMEOUT": "120"}
     job = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
@@ -71,7 +73,9 @@ def execute(run: Run, options: argparse.Namespace) -> tuple[int, str]:
 
 def main() -> int:
     """Run what is planned; 0 when all is green."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("paths", nargs="*", help="test files or folders (default: all of tests/spmd)")
     parser.add_argument("--transport", action="append", choices=["posix_shm", "openshmem"])
     parser.add_argument("-n", type=int, action="append", help="number of PEs; may be repeated")

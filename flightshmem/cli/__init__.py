@@ -10,15 +10,18 @@ from collections.abc import Sequence
 
 from flightshmem.errors import FlightShmemError
 
-SUBCOMMANDS = ("run", "serve")
+SUBCOMMANDS = ("run", "info", "serve")
 """Modules of this package; registering a subcommand is adding its name."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    # Only what is asked for is imported: some subcommands stand on large libraries.
+    names = SUBCOMMANDS if not {*arguments[:1]} & {*SUBCOMMANDS} else arguments[:1]
     parser = argparse.ArgumentParser(prog="flightshmem", description="Arrow Flight exchange over OpenSHMEM.")
     subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
-    for name in SUBCOMMANDS:
+    for name in names:
         module = importlib.import_module(f"flightshmem.cli.{name}")
         subparser = subparsers.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
         module.add_arguments(subparser)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import threading
@@ -26,9 +27,7 @@ def install_hooks(transport: Transport) -> None:
     """Make exceptions that nobody catches, in any thread, end the whole job with their traceback."""
     before, before_in_threads = sys.excepthook, threading.excepthook
 
-    def on_uncaught(
-        kind: type[BaseException], error: BaseException, trace: TracebackType | None
-    ) -> None:
+    def on_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if isinstance(error, KeyboardInterrupt):
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C shall not disturb the end
             end_job(transport, INTERRUPTED, "interrupted")
@@ -50,8 +49,6 @@ def install_hooks(transport: Transport) -> None:
 def end_job(transport: Transport, code: int, message: str) -> None:
     """End every PE with this exit code; does not return."""
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed or gone
             stream.flush()
-        except (OSError, ValueError, AttributeError):
-            pass  # closed or gone: nothing to save
     transport.abort(code, message)

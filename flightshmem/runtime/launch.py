@@ -45,13 +45,13 @@ def take_seat() -> Seat | None:
     global _seat
     if _seat is None and PE in os.environ:
         try:
-            values = [int(os.environ.pop(name)) for name in (PE, N_PES, SEGMENT_FD)]
+            pe, n_pes, descriptor = (int(os.environ.pop(name)) for name in (PE, N_PES, SEGMENT_FD))
         except (KeyError, ValueError) as error:
             raise TransportError(
                 f"[init] {PE}, {N_PES} and {SEGMENT_FD} must be set together, got {error}: "
                 "leave them to `flightshmem run`"
             ) from None
-        _seat = Seat(*values, pid=os.getpid())
+        _seat = Seat(pe, n_pes, descriptor, os.getpid())
     return _seat
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 from flightshmem import _core
 from flightshmem.errors import TransportUnavailable
 from flightshmem.runtime import launch, memory
-from flightshmem.runtime.segment import HEAP_BEGIN, heap_from_environment, segment_bytes
+from flightshmem.runtime.segment import heap_from_environment, segment_bytes
 
 SLACK_BYTES = 64 << 20
 """What stays free in the library's heap, for shmem4py users and the library's own objects."""
@@ -50,7 +51,10 @@ _STARTED_FLAGS = {
 def why_missing() -> str:
     """Say why the provider cannot be used here; empty when it can."""
     if not _module_path().exists():
-        return "it was not built: install an OpenSHMEM library (Debian: openmpi-bin libopenmpi-dev) and reinstall"
+        return (
+            "its module was not built: install an OpenSHMEM library (Debian: openmpi-bin "
+            "libopenmpi-dev) and reinstall flightshmem"
+        )
     if launcher_path() is None:
         return "there is no oshrun on the PATH: install openmpi-bin"
     return ""
@@ -59,6 +63,12 @@ def why_missing() -> str:
 def launcher_path() -> str | None:
     """Return the path of oshrun, if there is one."""
     return shutil.which("oshrun")
+
+
+def library_version() -> str:
+    """Return what oshrun says it is."""
+    answer = subprocess.run([str(launcher_path()), "--version"], capture_output=True, text=True, check=False)
+    return next(iter(answer.stdout.splitlines()), "version unknown").strip()
 
 
 def settings(heap_bytes: int | None, environment: Mapping[str, str]) -> dict[str, str]:
@@ -107,7 +117,9 @@ def open_transport(heap_bytes: int | None) -> _core.Transport:
 
 def _is_started() -> bool:
     """Whether somebody in this process (shmem4py, usually) has started an OpenSHMEM library."""
-    loaded = {line.split(None, 5)[5] for line in Path("/proc/self/maps").read_text().splitlines() if ".so" in line}
+    loaded = {
+        line.split(None, 5)[5] for line in Path("/proc/self/maps").read_text().splitlines() if ".so" in line
+    }
     for path in loaded:
         flag = next((flag for stem, flag in _STARTED_FLAGS.items() if stem in path), None)
         if flag is not None:

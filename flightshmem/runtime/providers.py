@@ -10,6 +10,7 @@ from flightshmem.errors import InvalidArgument, TransportError
 from flightshmem.runtime import launch, memory, openshmem
 from flightshmem.runtime.segment import HEAP_BEGIN, heap_from_environment, segment_bytes
 
+
 def open_transport(name: str, heap_bytes: int | None) -> _core.Transport:
     """Start the transport of that name; ``heap_bytes`` None leaves the size to environment and memory.
 

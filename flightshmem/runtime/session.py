@@ -96,6 +96,11 @@ class Runtime:
         self.heap.close()
         self.transport.finalize()
 
+    def can_be_replaced(self) -> bool:
+        """Whether a new runtime may follow this one: it was alone, and is finalized."""
+        alone = self.transport_name == "posix_shm" and self.n_pes == 1
+        return alone and self._finalized and self._pid == os.getpid()
+
     def _check_usable(self, operation: str) -> None:
         where = f"PE {self.pe}/{self.n_pes}"
         if self._pid != os.getpid():
@@ -127,10 +132,7 @@ def init(*, heap: str | int | None = None, transport: str | None = None) -> Runt
     posix_shm under ``flightshmem run`` and alone.
     """
     global _runtime
-    if _runtime is not None and _runtime.transport_name == "posix_shm" and _runtime.n_pes == 1:
-        if _runtime._finalized and _runtime._pid == os.getpid():
-            _runtime = None  # alone, starting anew harms nobody
-    if _runtime is not None:
+    if _runtime is not None and not _runtime.can_be_replaced():
         _runtime._check_usable("init")
         _check_same(_runtime, heap, transport)
         return _runtime

@@ -88,11 +88,11 @@ def _verdict_on(error: BaseException | None) -> int:
 def _failed_pes(verdict: int) -> list[int]:
     """Return the PEs that failed; those that are merely out of step only if none is worse. Collective."""
     runtime = current()
-    verdicts = np.zeros(max(_VERDICT_SHAPE, runtime.n_pes), dtype=np.uint8)
-    verdicts[runtime.pe] = verdict
+    mine = np.zeros(max(_VERDICT_SHAPE, runtime.n_pes), dtype=np.uint8)
+    mine[runtime.pe] = verdict
     while True:
         try:
-            verdicts = runtime.reduce(verdicts, "max")
+            verdicts = runtime.reduce(mine, "max")
         except InvalidArgument:
             # Another PE is still in the body. Its next collectives pair with this one, fail, and
             # so bring it here.

@@ -84,7 +84,6 @@ class _Fixtures:
         del block
 
 
-
 class OneSidedConformance(_Fixtures):
     """Put, get and their completion."""
 
@@ -159,7 +158,7 @@ class OneSidedConformance(_Fixtures):
 
     def test_what_is_not_a_buffer(self, transport: Transport, area: int) -> None:
         with pytest.raises(TypeError):
-            transport.put(transport.my_pe, area, "text")  # type: ignore[arg-type]
+            transport.put(transport.my_pe, area, "text")
         with pytest.raises((BufferError, ValueError)):
             transport.put(transport.my_pe, area, np.zeros((4, 4))[:, 1])
 

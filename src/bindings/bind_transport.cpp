@@ -166,8 +166,8 @@ nb::int_ FetchAdd(Transport& self, int pe, uint64_t offset, nb::int_ value,
   });
 }
 
-nb::int_ CompareSwap(Transport& self, int pe, uint64_t offset, nb::int_ expected,
-                     nb::int_ desired, std::string_view dtype) {
+nb::int_ CompareSwap(Transport& self, int pe, uint64_t offset, nb::int_ expected, nb::int_ desired,
+                     std::string_view dtype) {
   return WithAtomicType(dtype, [&](auto example) {
     const auto from = FitTo<decltype(example)>(expected, dtype);
     const auto to = FitTo<decltype(example)>(desired, dtype);
@@ -209,7 +209,8 @@ nb::typed<nb::list, nb::bytes> AllToAll(Transport& self, const std::vector<nb::b
   std::vector<std::byte> out(mine.size());
   Blocking([&] { return self.AllToAll(mine, out); });
   nb::typed<nb::list, nb::bytes> result;
-  for (size_t pe = 0; pe < n_pes; ++pe) result.append(ToBytes(std::span(out).subspan(pe * size, size)));
+  for (size_t pe = 0; pe < n_pes; ++pe)
+    result.append(ToBytes(std::span(out).subspan(pe * size, size)));
   return result;
 }
 
@@ -226,38 +227,42 @@ TransportOptions Options(uint64_t segment_bytes, double timeout_s) {
 }
 
 void BindOpening(nb::module_& m) {
-  m.def("open_posix_shm",
-        [](uint64_t segment_bytes, double timeout_s, int my_pe, int n_pes, int fd) {
-          const TransportOptions options = Options(segment_bytes, timeout_s);
-          return Blocking([&] { return OpenPosixShm(options, my_pe, n_pes, fd); });
-        },
-        nb::arg("segment_bytes"), nb::arg("timeout_s"), nb::arg("my_pe"), nb::arg("n_pes"),
-        nb::arg("fd"));
-  m.def("open_posix_shm_alone",
-        [](uint64_t segment_bytes, double timeout_s) {
-          return Check(OpenPosixShmAlone(Options(segment_bytes, timeout_s)));
-        },
-        nb::arg("segment_bytes"), nb::arg("timeout_s"));
-  m.def("open_posix_shm_threads",
-        [](uint64_t segment_bytes, double timeout_s, int n_pes) {
-          return Check(OpenPosixShmThreads(Options(segment_bytes, timeout_s), n_pes));
-        },
-        nb::arg("segment_bytes"), nb::arg("timeout_s"), nb::arg("n_pes"));
-  m.def("open_openshmem",
-        [](uint64_t segment_bytes, double timeout_s, std::string module_path, bool is_started,
-           bool may_shrink, uint64_t slack_bytes) {
-          const TransportOptions options = Options(segment_bytes, timeout_s);
-          const OpenShmemOptions library{std::move(module_path), is_started, may_shrink,
-                                         slack_bytes};
-          return Blocking([&] { return OpenOpenShmem(options, library); });
-        },
-        nb::arg("segment_bytes"), nb::arg("timeout_s"), nb::arg("module_path"),
-        nb::arg("is_started"), nb::arg("may_shrink"), nb::arg("slack_bytes"));
-  m.def("create_segment_file",
-        [](uint64_t segment_bytes, int n_pes) {
-          return Check(CreateSegmentFile(segment_bytes, n_pes));
-        },
-        nb::arg("segment_bytes"), nb::arg("n_pes"));
+  m.def(
+      "open_posix_shm",
+      [](uint64_t segment_bytes, double timeout_s, int my_pe, int n_pes, int fd) {
+        const TransportOptions options = Options(segment_bytes, timeout_s);
+        return Blocking([&] { return OpenPosixShm(options, my_pe, n_pes, fd); });
+      },
+      nb::arg("segment_bytes"), nb::arg("timeout_s"), nb::arg("my_pe"), nb::arg("n_pes"),
+      nb::arg("fd"));
+  m.def(
+      "open_posix_shm_alone",
+      [](uint64_t segment_bytes, double timeout_s) {
+        return Check(OpenPosixShmAlone(Options(segment_bytes, timeout_s)));
+      },
+      nb::arg("segment_bytes"), nb::arg("timeout_s"));
+  m.def(
+      "open_posix_shm_threads",
+      [](uint64_t segment_bytes, double timeout_s, int n_pes) {
+        return Check(OpenPosixShmThreads(Options(segment_bytes, timeout_s), n_pes));
+      },
+      nb::arg("segment_bytes"), nb::arg("timeout_s"), nb::arg("n_pes"));
+  m.def(
+      "open_openshmem",
+      [](uint64_t segment_bytes, double timeout_s, std::string module_path, bool is_started,
+         bool may_shrink, uint64_t slack_bytes) {
+        const TransportOptions options = Options(segment_bytes, timeout_s);
+        const OpenShmemOptions library{std::move(module_path), is_started, may_shrink, slack_bytes};
+        return Blocking([&] { return OpenOpenShmem(options, library); });
+      },
+      nb::arg("segment_bytes"), nb::arg("timeout_s"), nb::arg("module_path"), nb::arg("is_started"),
+      nb::arg("may_shrink"), nb::arg("slack_bytes"));
+  m.def(
+      "create_segment_file",
+      [](uint64_t segment_bytes, int n_pes) {
+        return Check(CreateSegmentFile(segment_bytes, n_pes));
+      },
+      nb::arg("segment_bytes"), nb::arg("n_pes"));
 }
 
 }  // namespace
@@ -268,8 +273,9 @@ void bind_transport(nb::module_& m) {
       .def_prop_ro("my_pe", &Transport::my_pe)
       .def_prop_ro("n_pes", &Transport::n_pes)
       .def_prop_ro("segment_size", &Transport::segment_size)
-      .def("has_peer", [](Transport& self, int pe) { return self.peer(pe) != nullptr; },
-           nb::arg("pe"))
+      .def(
+          "has_peer", [](Transport& self, int pe) { return self.peer(pe) != nullptr; },
+          nb::arg("pe"))
       .def("put", Put, nb::arg("pe"), nb::arg("offset"), nb::arg("buffer"))
       .def("get", Get, nb::arg("pe"), nb::arg("offset"), nb::arg("nbytes"))
       .def("put_nbi", PutNbi, nb::arg("pe"), nb::arg("offset"), nb::arg("buffer"))
@@ -285,9 +291,10 @@ void bind_transport(nb::module_& m) {
       .def("alltoall", AllToAll, nb::arg("pieces"))
       .def("reduce", Reduce, nb::arg("values"), nb::arg("op"),
            nb::sig("def reduce(self, values: numpy.typing.NDArray[typing.Any], op: str) -> None"))
-      .def("abort",
-           [](Transport& self, int code, std::string_view message) { self.Abort(code, message); },
-           nb::arg("code"), nb::arg("message"))
+      .def(
+          "abort",
+          [](Transport& self, int code, std::string_view message) { self.Abort(code, message); },
+          nb::arg("code"), nb::arg("message"))
       .def("finalize", [](Transport& self) { Blocking([&] { return self.Finalize(); }); });
   BindOpening(m);
   m.attr("HEAP_BEGIN") = Transport::kReservedBytes + Catalog::kDirectoryBytes;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collectives of every provider, over Get and Barrier alone. A payload travels in pieces through
-// the scratch in the reserved bytes: each PE lays its piece into its own scratch, a barrier, each PE
-// gets what it wants from the others' scratch. The two halves are for even and odd barriers: a half
-// is written again only after the barrier that follows its own, when everybody has read it.
+// The collectives of every provider, over Get and Barrier alone. A payload travels in pieces
+// through the scratch in the reserved bytes: each PE lays its piece into its own scratch, a
+// barrier, each PE gets what it wants from the others' scratch. The two halves are for even and odd
+// barriers: a half is written again only after the barrier that follows its own, when everybody has
+// read it.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -62,11 +63,10 @@ class Transport::Pieces {
     if (theirs.barrier == header_.barrier) {
       other = std::string(theirs.call) + " of " + std::to_string(theirs.call_bytes) + " bytes";
     }
-    return arrow::Status::Invalid("[", header_.call, "] PEs disagree: this one is in ",
-                                  header_.call, " of ", header_.call_bytes, " bytes, PE ", pe,
-                                  " in ", other, ", PE ", transport_->my_pe(), "/",
-                                  transport_->n_pes(),
-                                  ": all PEs must make the same collective calls with equal sizes");
+    return arrow::Status::Invalid(
+        "[", header_.call, "] PEs disagree: this one is in ", header_.call, " of ",
+        header_.call_bytes, " bytes, PE ", pe, " in ", other, ", PE ", transport_->my_pe(), "/",
+        transport_->n_pes(), ": all PEs must make the same collective calls with equal sizes");
   }
 
   Transport* transport_;
@@ -113,8 +113,8 @@ arrow::Result<std::vector<std::vector<std::byte>>> Transport::AllGatherV(
     std::span<const std::byte> mine) {
   const uint64_t my_size = mine.size();
   std::vector<uint64_t> sizes(n_pes());
-  ARROW_RETURN_NOT_OK(AllGather(std::as_bytes(std::span(&my_size, 1)),
-                                std::as_writable_bytes(std::span(sizes))));
+  ARROW_RETURN_NOT_OK(
+      AllGather(std::as_bytes(std::span(&my_size, 1)), std::as_writable_bytes(std::span(sizes))));
   std::vector<std::vector<std::byte>> out(n_pes());
   for (int pe = 0; pe < n_pes(); ++pe) out[pe].resize(sizes[pe]);
   const uint64_t largest = *std::max_element(sizes.begin(), sizes.end());

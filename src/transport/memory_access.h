@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What providers share for memory that is mapped here: atomics by width, and the way to say goodbye.
+// What providers share for memory that is mapped here: atomics by width, and the way to say
+// goodbye.
 #pragma once
 
 #include <unistd.h>
@@ -36,7 +37,8 @@ inline uint64_t CompareSwapAt(std::byte* at, uint64_t expected, uint64_t desired
 // One write(), so that the lines of PEs that abort together do not mix.
 inline void PrintLastWords(int my_pe, std::string_view message) {
   if (message.empty()) return;
-  std::string line = "flightshmem: PE " + std::to_string(my_pe) + ": " + std::string(message) + "\n";
+  std::string line =
+      "flightshmem: PE " + std::to_string(my_pe) + ": " + std::string(message) + "\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }
 

@@ -60,11 +60,17 @@ NodeBarrier::NodeBarrier(std::vector<ReservedArea*> areas, int my_pe, double tim
       spins_(std::thread::hardware_concurrency() >= areas_.size() ? 1000 : 0) {}
 
 arrow::Status NodeBarrier::Wait() {
+  if (verdict_.ok()) verdict_ = Pass();
+  return verdict_;
+}
+
+arrow::Status NodeBarrier::Pass() {
   std::atomic<uint32_t>& turn_word = areas_[0]->turn;
   std::atomic<uint32_t>& arrived = areas_[0]->arrived;
   uint32_t turn = turn_word.load(std::memory_order_acquire);
+  // Also when it is broken already: who is behind this PE can be told then.
+  areas_[my_pe_]->barriers.fetch_add(1, std::memory_order_release);
   if (turn & kBroken) return Broken();
-  areas_[my_pe_]->barriers.fetch_add(1, std::memory_order_relaxed);
   if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < areas_.size()) return SleepUntil(turn);
   // The last one: reset before letting the others go, since they may come back at once.
   arrived.store(0, std::memory_order_relaxed);
@@ -121,7 +127,6 @@ std::string NodeBarrier::Absent() const {
   std::ostringstream text;
   for (size_t pe = 0; pe < areas_.size(); ++pe) {
     if (areas_[pe]->barriers.load(std::memory_order_acquire) >= mine) continue;
-    const PeState state = areas_[pe]->state.load(std::memory_order_acquire);
     text << (text.tellp() > 0 ? "; " : "") << "PE " << pe;
     switch (areas_[pe]->state.load(std::memory_order_acquire)) {
       case PeState::kAborted:

@@ -34,6 +34,7 @@ class NodeBarrier {
   void AwaitEnd();
 
  private:
+  arrow::Status Pass();
   arrow::Status SleepUntil(uint32_t turn);
   arrow::Status Examine(double waited_s) const;
   arrow::Status Broken() const;
@@ -44,6 +45,7 @@ class NodeBarrier {
   double timeout_s_;
   std::function<arrow::Status()> check_interrupt_;
   int spins_;
+  arrow::Status verdict_;  // the first failure, which all later calls return
 };
 
 }  // namespace flightshmem

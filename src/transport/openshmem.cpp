@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The provider over a real OpenSHMEM library (1.4 or later); the only file that includes shmem.h. Built
-// as a module of its own. The segment is one symmetric object of the library, so an array in our heap
-// is a symmetric address for shmem4py too.
+// The provider over a real OpenSHMEM library (1.4 or later); the only file that includes shmem.h.
+// Built as a module of its own. The segment is one symmetric object of the library, so an array in
+// our heap is a symmetric address for shmem4py too.
 //
 // PEs that share memory are reached by their pointers, without the library: a library call of a PE
 // that waits spins on its core, and only the main thread may make one.
@@ -62,9 +62,7 @@ class OpenShmem final : public Transport {
   int my_pe() const override { return my_pe_; }
   int n_pes() const override { return n_pes_; }
   uint64_t segment_size() const override { return segment_bytes_; }
-  std::byte* peer(int pe) const override {
-    return pe < 0 || pe >= n_pes_ ? nullptr : peers_[pe];
-  }
+  std::byte* peer(int pe) const override { return pe < 0 || pe >= n_pes_ ? nullptr : peers_[pe]; }
 
   arrow::Status Put(GlobalPtr to, const void* from, uint64_t size) override {
     ARROW_RETURN_NOT_OK(CheckRange("put", to, size));
@@ -191,8 +189,8 @@ class OpenShmem final : public Transport {
   std::optional<Watchdog> watchdog_;         // else
 };
 
-// The library is one per process, and so is this: kept until the process exits, whatever Python does
-// with its references, since the library must end after everything that uses it.
+// The library is one per process, and so is this: kept until the process exits, whatever Python
+// does with its references, since the library must end after everything that uses it.
 std::shared_ptr<OpenShmem>& TheTransport() {
   static auto* transport = new std::shared_ptr<OpenShmem>();
   return *transport;

@@ -179,7 +179,8 @@ arrow::Result<std::shared_ptr<Transport>> OpenPosixShm(const TransportOptions& o
                                                        int n_pes, int segment_fd) {
   ARROW_RETURN_NOT_OK(CheckShape(options.segment_bytes, n_pes));
   if (my_pe < 0 || my_pe >= n_pes) {
-    return StartError("no such PE, got ", my_pe, " of ", n_pes, ": start PEs with `flightshmem run`");
+    return StartError("no such PE, got ", my_pe, " of ", n_pes,
+                      ": start PEs with `flightshmem run`");
   }
   ARROW_ASSIGN_OR_RAISE(auto file, MemoryFile::Map(segment_fd, options.segment_bytes * n_pes));
   auto transport = std::make_shared<PosixShm>(std::move(file), options, my_pe, n_pes);

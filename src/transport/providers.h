@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How transports come to be. Which one is used is decided above (runtime.py); this layer only builds.
+// How transports come to be. Which one is used is decided above (runtime.py); this layer only
+// builds.
 #pragma once
 
 #include <functional>
@@ -35,16 +36,16 @@ arrow::Result<std::vector<std::shared_ptr<Transport>>> OpenPosixShmThreads(
 arrow::Result<int> CreateSegmentFile(uint64_t segment_bytes, int n_pes);
 
 struct OpenShmemOptions {
-  std::string module_path;         // of the module built from openshmem.cpp
-  bool is_started = false;         // somebody (shmem4py) has initialised the library already
-  bool may_shrink = false;         // segment_bytes is a wish: take what the library's heap has
-  uint64_t slack_bytes = 0;        // what a shrunk segment leaves free there
+  std::string module_path;   // of the module built from openshmem.cpp
+  bool is_started = false;   // somebody (shmem4py) has initialised the library already
+  bool may_shrink = false;   // segment_bytes is a wish: take what the library's heap has
+  uint64_t slack_bytes = 0;  // what a shrunk segment leaves free there
 };
 
-// A real OpenSHMEM library, by way of the module, which is loaded with dlopen and stays. The library's
-// environment must have been prepared (flightshmem/runtime/openshmem.py). If this call initialises the
-// library, the library is finalised when the process exits, not before: views of the segment stay
-// valid. A second call fails. Main thread. Collective.
+// A real OpenSHMEM library, by way of the module, which is loaded with dlopen and stays. The
+// library's environment must have been prepared (flightshmem/runtime/openshmem.py). If this call
+// initialises the library, the library is finalised when the process exits, not before: views of
+// the segment stay valid. A second call fails. Main thread. Collective.
 arrow::Result<std::shared_ptr<Transport>> OpenOpenShmem(const TransportOptions& options,
                                                         const OpenShmemOptions& library);
 

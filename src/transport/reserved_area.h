@@ -16,7 +16,8 @@
 
 namespace flightshmem {
 
-// The launcher writes kFinished into the memory file for a PE that is gone, so the numbers are fixed.
+// The launcher writes kFinished into the memory file for a PE that is gone, so the numbers are
+// fixed.
 enum class PeState : uint32_t { kAbsent = 0, kRunning = 1, kFinished = 2, kAborted = 3 };
 
 // Valid when all bytes are zero, as memory files are made; lock-free atomics work across processes.

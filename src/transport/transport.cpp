@@ -16,8 +16,8 @@ arrow::Status Transport::CheckRange(std::string_view call, GlobalPtr at, uint64_
   // Written so that neither side can overflow.
   if (at.offset > segment_size() || size > segment_size() - at.offset) {
     return arrow::Status::IndexError("[", call, "] beyond the segment of ", segment_size(),
-                                     " bytes, got offset ", at.offset, " and ", size,
-                                     " bytes, PE ", my_pe(), "/", n_pes());
+                                     " bytes, got offset ", at.offset, " and ", size, " bytes, PE ",
+                                     my_pe(), "/", n_pes());
   }
   return arrow::Status::OK();
 }

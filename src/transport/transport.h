@@ -39,7 +39,16 @@ struct GlobalPtr {
 };
 
 enum class NumericType : uint8_t {
-  kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16, kUInt32, kUInt64, kFloat, kDouble
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kUInt8,
+  kUInt16,
+  kUInt32,
+  kUInt64,
+  kFloat,
+  kDouble
 };
 enum class ReduceOp : uint8_t { kSum, kProd, kMin, kMax, kAnd, kOr, kXor };
 
@@ -74,8 +83,10 @@ class Transport : public std::enable_shared_from_this<Transport> {
 
   // One-sided atomics on 4 or 8 byte integers (T: int32_t, int64_t, uint32_t, uint64_t); return the
   // value before. REQUIRES: naturally aligned.
-  template <typename T> arrow::Result<T> FetchAdd(GlobalPtr at, T value);
-  template <typename T> arrow::Result<T> CompareSwap(GlobalPtr at, T expected, T desired);
+  template <typename T>
+  arrow::Result<T> FetchAdd(GlobalPtr at, T value);
+  template <typename T>
+  arrow::Result<T> CompareSwap(GlobalPtr at, T expected, T desired);
 
   // Collective: nobody leaves before everybody came, and all puts made before are visible after.
   // Fails with a Status naming the absent PEs when one has ended or collective_timeout passed.
@@ -132,9 +143,8 @@ arrow::Result<T> Transport::FetchAdd(GlobalPtr at, T value) {
 template <typename T>
 arrow::Result<T> Transport::CompareSwap(GlobalPtr at, T expected, T desired) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
-  ARROW_ASSIGN_OR_RAISE(uint64_t old,
-                        CompareSwapBits(at, static_cast<uint64_t>(expected),
-                                        static_cast<uint64_t>(desired), sizeof(T)));
+  ARROW_ASSIGN_OR_RAISE(uint64_t old, CompareSwapBits(at, static_cast<uint64_t>(expected),
+                                                      static_cast<uint64_t>(desired), sizeof(T)));
   return static_cast<T>(old);
 }
 

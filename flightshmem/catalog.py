@@ -111,6 +111,7 @@ def publish(name: str, table: pa.Table, *, mode: Mode = "create", partitioning: 
     """
     runtime = current()
     with runtime.converge("publish"):
+        _check_name("publish", name)
         _check_columns(table)
         spread = _parsed(partitioning)
         # What pandas noted about its index differs between PEs and means nothing here.
@@ -138,6 +139,7 @@ def lookup(name: str) -> PublishedTable:
     TableNotFound, which lists the tables there are.
     """
     runtime = current()
+    _check_name("lookup", name)
     return PublishedTable(runtime, runtime.catalog.lookup(name))
 
 
@@ -157,12 +159,19 @@ def drop(name: str) -> None:
 
     Call it on one PE only. Raises TableNotFound.
     """
+    _check_name("drop", name)
     current().catalog.drop(name)
 
 
 def names() -> list[str]:
     """Give the names of all published tables, sorted. One-sided."""
     return current().catalog.names()
+
+
+def _check_name(operation: str, name: object) -> None:
+    """Refuse what is no text at all; which text can name a table is the catalog's to say."""
+    if not isinstance(name, str) or any("\ud800" <= char <= "\udfff" for char in name):
+        raise InvalidArgument(f"[{operation}] a table name is text that UTF-8 can express, got {name!r}")
 
 
 def _check_columns(table: pa.Table) -> None:

@@ -193,6 +193,13 @@ def test_bad_names_are_refused(name: str, runtime: Runtime) -> None:
         catalog.publish(name, rows_of(runtime.pe))
 
 
+@pytest.mark.parametrize("name", [None, 3, b"t", "\udcff"])
+def test_names_are_text(name: object) -> None:
+    for call in (catalog.lookup, catalog.drop, lambda name: catalog.publish(name, rows_of(0))):
+        with pytest.raises(InvalidArgument, match="table name is text"):
+            call(name)  # type: ignore[arg-type]
+
+
 def test_good_names_are_kept(runtime: Runtime) -> None:
     good = sorted(["a", "x" * 200, "Flüge/2013 ✈", "../etc/passwd", "a b", "'; drop"])
     for name in good:

@@ -40,8 +40,13 @@ arrow::Status Words::Store(GlobalPtr at, uint64_t value) const {
     Word(here).store(value);
     return arrow::Status::OK();
   }
-  ARROW_RETURN_NOT_OK(CheckReach(at.pe));
-  return transport_->Put(at, &value, sizeof(value));
+  // By swapping, since Put is bytes, not an atomic: a reader could see half a word.
+  ARROW_ASSIGN_OR_RAISE(uint64_t before, Load(at));
+  while (true) {
+    ARROW_ASSIGN_OR_RAISE(const uint64_t found, CompareSwap(at, before, value));
+    if (found == before) return arrow::Status::OK();
+    before = found;
+  }
 }
 
 arrow::Result<uint64_t> Words::CompareSwap(GlobalPtr at, uint64_t expected,

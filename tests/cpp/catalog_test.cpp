@@ -188,7 +188,7 @@ FS_TEST(NamesComeAndGo) {
   RunWithCatalog(1, Reach::kDirect, [](const CatalogPtr& catalog) {
     const auto header = VALUE(TableHeader::FromBatch(*Numbers(0, 0)));
     constexpr int kAlive = 100;
-    for (int i = 0; i < 10000; ++i) {
+    for (int i = 0; i < 6000; ++i) {
       const std::string name = "name " + std::to_string(i);
       CHECK_OK(catalog->Publish(name, PublishMode::kCreate, *header, {}, name));
       if (i >= kAlive) CHECK_OK(catalog->Drop("name " + std::to_string(i - kAlive)));

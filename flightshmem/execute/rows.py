@@ -92,8 +92,16 @@ def rechunk(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
     for table in tables:
         pending.append(table)
         count += table.num_rows
+        del table
         if count >= rows:
-            yield pa.concat_tables(pending)
-            pending, count = [], 0
+            yield _drained(pending)
+            count = 0
     if pending:
-        yield pa.concat_tables(pending)
+        yield _drained(pending)
+
+
+def _drained(tables: list[pa.Table]) -> pa.Table:
+    """Put tables on one another and leave the list empty, so that it keeps nothing alive."""
+    whole = pa.concat_tables(tables)
+    tables.clear()
+    return whole

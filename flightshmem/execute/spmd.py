@@ -8,19 +8,21 @@ projections, broadcast joins and the first half of an aggregation never hold mor
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
 
 from flightshmem import _core, exchange, runtime
+from flightshmem.errors import InvalidArgument
 from flightshmem.execute import gather
 from flightshmem.execute.aggregate import Grouping, Parts
 from flightshmem.execute.join import join_rows
 from flightshmem.execute.keys import key_table
 from flightshmem.execute.rows import arrow_errors, concat, keep, project, rechunk
 from flightshmem.execute.sort import Splitter, range_pes, sample, sort_table, splitters
-from flightshmem.plan.explain import describe
+from flightshmem.plan.explain import describe, explain
 from flightshmem.plan.nodes import (
     Aggregate,
     Filter,
@@ -78,10 +80,29 @@ class SpmdExecutor:
         return self._result(plan), partitioning(plan)
 
     def _result(self, plan: Node, each: Callable[[pa.Table], pa.Table] | None = None) -> pa.Table:
+        self._check_agreement(plan)
         self._uses = count_parents(plan)
         table = self._collect(plan, each)
+        # What intermediates took goes back to the system: the heap or a model may need it next.
+        pa.default_memory_pool().release_unused()
         has_dictionaries = any(pa.types.is_dictionary(field.type) for field in table.schema)
         return exchange.unify_dictionaries(table) if has_dictionaries else table
+
+    def _check_agreement(self, plan: Node) -> None:
+        """Refuse plans that differ between PEs: their exchanges would never meet."""
+        if self._runtime.n_pes == 1:
+            return
+        mine = explain(plan)
+        digest = hashlib.sha256(mine.encode()).digest()
+        others = self._runtime.allgather(digest)
+        if len(set(others)) > 1:
+            pe = next(pe for pe, other in enumerate(others) if other != others[0])
+            raise InvalidArgument(
+                f"[execute] PE 0 and PE {pe} run different plans, "
+                f"PE {self._runtime.pe}/{self._runtime.n_pes}: "
+                "build the same frame from the same data on every PE (distributed=True for own parts); "
+                f"the plan here is\n{mine}"
+            )
 
     @contextmanager
     def _local_step(self, node: Node) -> Iterator[None]:
@@ -142,11 +163,10 @@ class SpmdExecutor:
         return self._joined(node, _once([left]), right)
 
     def _joined(self, node: Join, left: Batches, right: pa.Table) -> Batches:
-        def batches() -> Iterator[pa.Table]:
-            for table in rechunk(left(), max(_JOIN_ROWS, right.num_rows)):
-                yield join_rows(table, right, node, _core.join)
+        def pieces() -> Iterator[pa.Table]:
+            return rechunk(left(), max(_JOIN_ROWS, right.num_rows))
 
-        return batches
+        return _mapped(pieces, lambda table: join_rows(table, right, node, _core.join))
 
     def _shuffled(self, node: Join) -> tuple[pa.Table, pa.Table]:
         """Move the rows of one or both sides so that equal keys meet."""

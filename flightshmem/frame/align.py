@@ -40,7 +40,7 @@ def _views(plan: Node) -> list[_View]:
 
 def _stands_for(node: Node) -> frozenset[int]:
     # A persisted plan gives the rows of the plan it was made from.
-    origin = node.origin if isinstance(node, Scan) else None
+    origin = node.origin() if isinstance(node, Scan) and node.origin is not None else None
     return frozenset({id(node)} if origin is None else {id(node), id(origin)})
 
 

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from weakref import ref
 
 import pyarrow as pa
 
-from flightshmem import catalog, heap, runtime
+from flightshmem import catalog, exchange, heap, runtime
 from flightshmem.errors import SchemaError
 from flightshmem.execute import SpmdExecutor
 from flightshmem.io.memory import TableSource, column_shares
@@ -63,16 +64,28 @@ def table_source(
 def persisted(plan: Node) -> Node:
     """Compute a plan into the heap and return a scan of the result. Collective."""
     table, partitioned_by = SpmdExecutor().persistable(plan)
-    with runtime.current().converge("persist"):
-        table = heap.persist(table)
+    table = _into_heap(table)
     source = table_source(table, "persisted", is_part=True, partitioned_by=partitioned_by)
-    return Scan(source, tuple(plan.schema.names), origin=plan)
+    return Scan(source, tuple(plan.schema.names), origin=ref(plan))
+
+
+def _into_heap(table: pa.Table) -> pa.Table:
+    """Copy this PE's rows into its heap, as one piece. Collective."""
+    job = runtime.current()
+    if any(pa.types.is_nested(field.type) for field in table.schema):
+        with job.converge("persist"):
+            return heap.persist(table)
+    # An exchange of every row with its own PE writes all pieces straight into their final columns;
+    # joining the pieces first would take the table's memory once more.
+    return exchange.scatter(table, pa.repeat(pa.scalar(job.pe, pa.uint32()), table.num_rows))
 
 
 def published(plan: Node, name: str, mode: catalog.Mode) -> None:
     """Compute a plan and publish the result. Collective."""
     table, partitioned_by = SpmdExecutor().persistable(plan)
-    catalog.publish(name, table, mode=mode, partitioning=partitioning_text(partitioned_by))
+    # Rows appended to others: how those lie is not known here.
+    spread = None if mode == "append" else partitioned_by
+    catalog.publish(name, table, mode=mode, partitioning=partitioning_text(spread))
 
 
 def written(plan: Node, path: str, compression: str) -> None:

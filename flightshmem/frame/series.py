@@ -263,6 +263,10 @@ class Series(Reductions, Accessors):
 
     # -- results
 
+    def local(self) -> pa.ChunkedArray:
+        """Return the values of this PE's rows. Collective."""
+        return self.to_frame().local().column(0)
+
     def to_arrow(self) -> pa.ChunkedArray:
         """Return all values on every PE. Collective."""
         return self.to_frame().to_arrow().column(0)

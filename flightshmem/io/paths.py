@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from flightshmem.errors import FileMissing, InvalidArgument
+from flightshmem.errors import FileMissing, InvalidArgument, UnsupportedError
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -33,6 +33,7 @@ def _expand_one(path: str, suffixes: tuple[str, ...], operation: str) -> list[Pa
         files = sorted(
             file for file in found.rglob("*") if file.name.endswith(suffixes) and _is_plain(file, found)
         )
+        _refuse_partitions(files, found, operation)
         return files or _missing(path, operation, f"the directory holds no {' or '.join(suffixes)} file")
     if found.exists():
         return [found]
@@ -45,6 +46,17 @@ def _expand_one(path: str, suffixes: tuple[str, ...], operation: str) -> list[Pa
 
 def _is_plain(file: Path, root: Path) -> bool:
     return file.is_file() and not any(part.startswith((".", "_")) for part in file.relative_to(root).parts)
+
+
+def _refuse_partitions(files: list[Path], root: Path, operation: str) -> None:
+    """Refuse ``year=2013/...`` folders rather than lose the column that only their names hold."""
+    for file in files:
+        for part in file.relative_to(root).parts[:-1]:
+            if "=" in part:
+                raise UnsupportedError(
+                    f"[{operation}] columns in folder names are not read, got {part!r} below {str(root)!r}: "
+                    "pass the files of one folder, and add the column with assign()"
+                )
 
 
 def _missing(path: str, operation: str, why: str) -> list[Path]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
+from weakref import ReferenceType
 
 import pyarrow as pa
 
@@ -69,11 +70,14 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Scan(Node):
-    """Read a source. ``origin``: the plan whose result the source holds, if it was persisted."""
+    """Read a source. ``origin``: the plan whose result the source holds, if it was persisted.
+
+    Weak, so that a persisted frame does not keep alive what it was made from.
+    """
 
     source: Source
     columns: tuple[str, ...]
-    origin: Node | None = None
+    origin: ReferenceType[Node] | None = None
     predicate: str = ""
 
     @cached_property

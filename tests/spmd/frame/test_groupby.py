@@ -143,6 +143,21 @@ def test_nunique_over_shards_case_34() -> None:
     assert frame["a"].nunique() == 2
 
 
+def test_category_keys() -> None:
+    words = ["z", None, "a"] if fs.pe() == 0 else ["m", "a"]
+    frame = fs.from_arrow(
+        pa.table({"c": pa.array(words).dictionary_encode(), "x": range(len(words))}), distributed=True
+    )
+    for is_sorted in (True, False):
+        ours = frame.groupby("c", sort=is_sorted).agg(n=("x", "count"), low=("c", "min")).to_arrow()
+        assert pa.types.is_dictionary(ours.schema.field("c").type)
+        others = fs.n_pes() - 1
+        wanted = {"a": 1 + others, "z": 1} | ({"m": others} if others else {})
+        assert dict(zip(ours.column("c").to_pylist(), ours.column("n").to_pylist(), strict=True)) == wanted
+        assert ours.column("low").to_pylist() == ours.column("c").to_pylist()
+        assert not is_sorted or ours.column("c").to_pylist() == sorted(wanted)
+
+
 def test_forms_of_agg() -> None:
     table = pa.table({"k": ["b", "a", "b"], "x": [1, 2, 3], "y": [1.0, None, 3.0], "s": ["u", "v", "w"]})
     mine, theirs = fs.from_arrow(table).groupby("k"), table.to_pandas().groupby("k", as_index=False)

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -123,6 +126,25 @@ def test_parts_must_fit_together() -> None:
     else:
         with pytest.raises(SchemaError, match="same columns"):
             fs.from_arrow(part, distributed=True)
+
+
+def test_plans_must_be_the_same_on_all_pes() -> None:
+    frame = fs.from_arrow(pa.table({"i": range(10 + fs.pe())}))
+    if fs.n_pes() == 1:
+        assert frame["i"].sum() == 45
+    else:
+        with pytest.raises(InvalidArgument, match="different plans"):
+            frame.to_arrow()
+
+
+def test_a_persisted_frame_does_not_keep_its_source() -> None:
+    frame = fs.from_arrow(pa.table({"i": range(10)}))
+    source = weakref.ref(frame._plan)
+    kept = frame.persist()
+    del frame
+    gc.collect()
+    assert source() is None
+    assert kept["i"].sum() == 45
 
 
 def test_from_pandas() -> None:

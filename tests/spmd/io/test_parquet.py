@@ -16,7 +16,14 @@ from spmd.frames import VALUES, tables
 from spmd.oracle import assert_same
 
 import flightshmem as fs
-from flightshmem.errors import ColumnNotFound, DataError, FileMissing, InvalidArgument, SchemaError
+from flightshmem.errors import (
+    ColumnNotFound,
+    DataError,
+    FileMissing,
+    InvalidArgument,
+    SchemaError,
+    UnsupportedError,
+)
 from flightshmem.runtime import current
 from flightshmem.testing import agreed
 
@@ -165,6 +172,18 @@ def test_only_needed_columns_are_read(folder: Path) -> None:
     assert fs.read_parquet(folder / "a.parquet", columns=["c", "a"]).columns == ["c", "a"]
     with pytest.raises(ColumnNotFound, match="'z'"):
         fs.read_parquet(folder / "a.parquet", columns=["z"])
+
+
+def test_columns_in_folder_names_are_not_lost_silently(folder: Path) -> None:
+    def write() -> None:
+        pq.write_to_dataset(
+            pa.table({"year": [2012, 2013], "x": [1, 2]}), folder / "hive", partition_cols=["year"]
+        )
+
+    on_pe_0(write)
+    with pytest.raises(UnsupportedError, match="year=2012"):
+        fs.read_parquet(folder / "hive")
+    assert fs.read_parquet(folder / "hive" / "year=2013")["x"].sum() == 2
 
 
 def test_bad_files(folder: Path) -> None:

@@ -90,7 +90,7 @@ def parse_tables(arguments: Sequence[str]) -> dict[str, list[str]]:
         if equals and "/" not in before:
             name = before
             if not name or not path or name in tables or name.startswith("."):
-                problem = "is there twice" if name in tables else "needs a name (without a dot first) and a path"
+                problem = "is there twice" if name in tables else "needs a name (no dot first) and a path"
                 raise InvalidArgument(f"[serve] a table {problem}, got {argument!r}: write NAME=path")
             tables[name] = [path]
         elif name:

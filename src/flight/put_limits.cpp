@@ -3,6 +3,7 @@
 
 #include <arrow/array.h>
 #include <arrow/buffer.h>
+#include <arrow/extension_type.h>
 #include <arrow/type.h>
 #include <arrow/util/byte_size.h>
 #include <arrow/util/utf8.h>
@@ -17,6 +18,7 @@ namespace {
 
 constexpr int kMaxFields = 20'000;
 constexpr int kMaxDepth = 32;
+constexpr int64_t kFar = INT64_MAX / 4;  // beyond any limit, and the sum of two does not overflow
 
 thread_local UploadBudget* current_budget = nullptr;
 
@@ -101,9 +103,16 @@ void Measure(const arrow::DataType& type, int depth, SchemaSize& size) {
   }
 }
 
+std::shared_ptr<arrow::DataType> StorageType(const std::shared_ptr<arrow::DataType>& type) {
+  if (type->id() != arrow::Type::EXTENSION) return type;
+  return static_cast<const arrow::ExtensionType&>(*type).storage_type();
+}
+
 // Many views may point at the same bytes.
 int64_t SharedViewBytes(const arrow::ArrayData& column) {
-  const auto array = arrow::MakeArray(std::make_shared<arrow::ArrayData>(column));
+  auto storage = std::make_shared<arrow::ArrayData>(column);
+  storage->type = StorageType(column.type);
+  const auto array = arrow::MakeArray(storage);
   const auto& views = static_cast<const arrow::BinaryViewArray&>(*array);
   int64_t bytes = -arrow::util::TotalBufferSize(column);
   for (int64_t i = 0; i < views.length(); ++i) {
@@ -112,25 +121,49 @@ int64_t SharedViewBytes(const arrow::ArrayData& column) {
   return std::max<int64_t>(bytes, 0);
 }
 
-int64_t Expanded(const arrow::ArrayData& column) {
-  int64_t bytes = 0;
-  switch (column.type->id()) {
+// Rows of these types exist without a single byte of their own.
+bool IsWidthless(const arrow::DataType& type) {
+  switch (type.storage_id()) {
     case arrow::Type::NA:
-      return column.length;
+      return true;
+    case arrow::Type::STRUCT:
+      return type.num_fields() == 0;
+    case arrow::Type::FIXED_SIZE_BINARY:
+      return static_cast<const arrow::FixedSizeBinaryType&>(type).byte_width() == 0;
+    case arrow::Type::FIXED_SIZE_LIST:
+      return static_cast<const arrow::FixedSizeListType&>(type).list_size() == 0;
+    default:
+      return false;
+  }
+}
+
+// Saturates: sums of it are compared with a limit only.
+int64_t Multiply(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? kFar : product;
+}
+
+int64_t Expanded(const arrow::ArrayData& column) {
+  const std::shared_ptr<arrow::DataType> type = StorageType(column.type);
+  if (IsWidthless(*type)) return column.length;
+  switch (type->id()) {
     case arrow::Type::STRING_VIEW:
     case arrow::Type::BINARY_VIEW:
       return SharedViewBytes(column);
+    case arrow::Type::DICTIONARY:
+      return Expanded(*column.dictionary);
     case arrow::Type::RUN_END_ENCODED: {
       const arrow::ArrayData& values = *column.child_data[1];
-      const int64_t per_row =
-          arrow::util::TotalBufferSize(values) / std::max<int64_t>(values.length, 1) + 1;
-      if (__builtin_mul_overflow(column.length, per_row, &bytes)) return INT64_MAX / 2;
-      return bytes;
+      const int64_t value_bytes =
+          arrow::util::TotalBufferSize(values) / std::max<int64_t>(values.length, 1);
+      return Multiply(column.length, value_bytes + 1);
     }
     default:
-      for (const auto& child : column.child_data) bytes += Expanded(*child);
-      return bytes;
+      break;
   }
+  int64_t bytes = 0;
+  for (const auto& child : column.child_data) bytes = std::min(bytes + Expanded(*child), kFar);
+  return bytes;
 }
 
 }  // namespace
@@ -173,13 +206,11 @@ arrow::Status CheckUploadSchema(const arrow::Schema& schema) {
   return arrow::Status::OK();
 }
 
-arrow::Result<int64_t> ExpandedBytes(const arrow::RecordBatch& batch) {
+int64_t ExpandedBytes(const arrow::RecordBatch& batch) {
+  if (batch.num_columns() == 0) return batch.num_rows();
   int64_t bytes = 0;
   for (int i = 0; i < batch.num_columns(); ++i) {
-    if (__builtin_add_overflow(bytes, Expanded(*batch.column_data(i)), &bytes)) {
-      return arrow::Status::Invalid("[do_put] the sizes of column '", batch.column_name(i),
-                                    "' do not add up");
-    }
+    bytes = std::min(bytes + Expanded(*batch.column_data(i)), kFar);
   }
   return bytes;
 }

@@ -43,9 +43,9 @@ std::shared_ptr<arrow::MemoryManager> MakeUploadGate();
 // Number of columns (nested ones counted), nesting depth, names in UTF-8. Invalid names the limit.
 arrow::Status CheckUploadSchema(const arrow::Schema& schema);
 
-// Bytes that `batch` may grow by where its rows have none of their own: null and run-end encoded
-// columns count as if every row were written out, views that share bytes as if none did.
-// REQUIRES: batch is valid (ValidateFull).
-arrow::Result<int64_t> ExpandedBytes(const arrow::RecordBatch& batch);
+// Bytes that `batch` may grow by where its rows have none of their own: a row of a widthless type
+// (null, struct of nothing) counts as one byte, run-end encoded ones as if every row were written
+// out, views that share bytes as if none did. REQUIRES: batch is valid (ValidateFull).
+int64_t ExpandedBytes(const arrow::RecordBatch& batch);
 
 }  // namespace flightshmem

@@ -70,8 +70,7 @@ arrow::Result<std::unique_ptr<Upload>> Upload::Start(std::shared_ptr<Catalog> ca
 
 arrow::Status Upload::Add(const std::shared_ptr<arrow::RecordBatch>& batch, UploadBudget& budget) {
   ARROW_RETURN_NOT_OK(ValidateColumns(*batch));
-  ARROW_ASSIGN_OR_RAISE(const int64_t expanded_bytes, ExpandedBytes(*batch));
-  ARROW_RETURN_NOT_OK(budget.Charge(expanded_bytes));
+  ARROW_RETURN_NOT_OK(budget.Charge(ExpandedBytes(*batch)));
   if (batch->num_rows() == 0) return arrow::Status::OK();
   arrow::ArrayVector columns;
   for (int i = 0; i < batch->num_columns(); ++i) {

@@ -66,6 +66,14 @@ def null_bomb(rows: int) -> pa.Table:
     return pa.table({"n": pa.nulls(rows)})
 
 
+def rows_of_nothing(rows: int) -> list[pa.Table]:
+    """Give other types whose rows take no byte."""
+    empty = pa.Array.from_buffers(pa.binary(0), rows, [None, pa.py_buffer(b"")])
+    structs = pa.Array.from_buffers(pa.struct([]), rows, [None])
+    lists = pa.Array.from_buffers(pa.list_(pa.int8(), 0), rows, [None], children=[pa.array([], pa.int8())])
+    return [pa.table({"x": column}) for column in (empty, structs, lists)] + [null_bomb(rows).select([])]
+
+
 def run_end_bomb(rows: int) -> pa.Table:
     """One run of a long string."""
     runs = pa.array([rows], pa.int32())

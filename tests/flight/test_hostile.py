@@ -152,8 +152,12 @@ def test_compression_bombs_are_refused_undecoded(target: Serving, raw: RawClient
         mutants.null_bomb(1_000_000_000),
         mutants.run_end_bomb(1_000_000_000),
         mutants.view_bomb(10_000, 1_000_000),
+        pa.table(
+            {"d": pa.DictionaryArray.from_arrays([0], mutants.view_bomb(10_000, 1_000_000)["v"].chunk(0))}
+        ),
+        *mutants.rows_of_nothing(1_000_000_000),
     ],
-    ids=["nulls", "run-ends", "views"],
+    ids=["nulls", "run-ends", "views", "dictionary", "binary", "structs", "lists", "no columns"],
 )
 def test_rows_without_bytes_are_counted(victim: Client, raw: RawClient, table: pa.Table) -> None:
     with pytest.raises(errors.InvalidArgument, match="decodes to"):
@@ -163,6 +167,7 @@ def test_rows_without_bytes_are_counted(victim: Client, raw: RawClient, table: p
 
 def test_moderate_ones_pass(victim: Client) -> None:
     tables = [mutants.null_bomb(1000), mutants.run_end_bomb(1000), mutants.view_bomb(10, 1000)]
+    tables += mutants.rows_of_nothing(1000)
     for table in tables:
         victim.put("fine", table)
         assert victim.get("fine").to_pydict() == table.to_pydict()

@@ -45,6 +45,7 @@ std::span<const uint8_t> Span(const arrow::Buffer& buffer) {
 arrow::ipc::IpcPayload Payload(const arrow::RecordBatch& batch,
                                arrow::Compression::type compression) {
   auto options = arrow::ipc::IpcWriteOptions::Defaults();
+  options.use_threads = false;  // the sanitizers cannot see into Arrow's pool
   if (compression != arrow::Compression::UNCOMPRESSED) {
     options.codec = VALUE(arrow::util::Codec::Create(compression));
   }

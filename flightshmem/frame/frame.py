@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy.typing as npt
 import pyarrow as pa
@@ -73,7 +73,7 @@ class DataFrame(Output):
     def __contains__(self, name: object) -> bool:
         return name in self.columns
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
         return iter(self.columns)
 
     def __repr__(self) -> str:
@@ -91,7 +91,13 @@ class DataFrame(Output):
 
     # -- selecting
 
-    def __getitem__(self, key: Any) -> Any:
+    @overload
+    def __getitem__(self, key: str) -> Series: ...
+
+    @overload
+    def __getitem__(self, key: Series | list[str] | tuple[str, ...]) -> DataFrame: ...
+
+    def __getitem__(self, key: Any) -> Series | DataFrame:
         if isinstance(key, str):
             find(self.schema, key, "getitem")
             return Series(self._plan, all_columns(self._plan)[key], key)
@@ -108,8 +114,7 @@ class DataFrame(Output):
         # Only reached when there is no such attribute.
         if name.startswith("_") or name not in self.schema.names:
             raise AttributeError(f"DataFrame has no attribute or column {name!r}; columns: {self.columns}")
-        column: Series = self[name]
-        return column
+        return self[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
         """Add or replace a column of this handle; other handles of the same frame do not change."""

@@ -79,18 +79,18 @@ def from_pandas(df: pd.DataFrame, *, distributed: bool = False) -> DataFrame:
     return DataFrame(Scan(_in_memory(table, "from_pandas", distributed), tuple(table.schema.names)))
 
 
-def from_arrow(data: Any, *, distributed: bool = False) -> DataFrame:
+def from_arrow(source: Any, *, distributed: bool = False) -> DataFrame:
     """Spread an Arrow table over PEs, without a copy.
 
-    ``data``: anything with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (pyarrow, Polars, DuckDB, ...).
-    Every PE passes the same data and takes its share; ``distributed=True``: its own part (collective).
+    ``source``: anything with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (pyarrow, Polars, DuckDB, ...).
+    Every PE passes the same rows and takes its share; ``distributed=True``: its own part (collective).
     """
-    if not any(hasattr(data, f"__arrow_c_{kind}__") for kind in ("stream", "array")):
+    if not any(hasattr(source, f"__arrow_c_{kind}__") for kind in ("stream", "array")):
         raise InvalidArgument(
             "[from_arrow] an object with __arrow_c_stream__ or __arrow_c_array__ is needed, "
-            f"got {type(data).__name__}"
+            f"got {type(source).__name__}"
         )
-    table = data if isinstance(data, pa.Table) else pa.table(data)
+    table = source if isinstance(source, pa.Table) else pa.table(source)
     return DataFrame(Scan(_in_memory(table, "from_arrow", distributed), tuple(table.schema.names)))
 
 

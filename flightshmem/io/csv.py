@@ -101,7 +101,7 @@ def open_csv(job: Runtime, path: Paths, form: CsvFormat, block_bytes: int = BLOC
 
 def _header(path: Path, form: CsvFormat) -> tuple[int, list[str]]:
     """Return where the records begin and the names of the columns."""
-    with _data_errors(path):
+    with _read_errors(path):
         raw = b""
         with pa.input_stream(str(path), compression="detect") as stream:
             while chunk := stream.read(1 << 16):
@@ -140,7 +140,7 @@ def parse(
         strings_can_be_null=True,
     )
     options = pa_csv.ParseOptions(delimiter=form.separator, newlines_in_values=True)
-    with _data_errors(path, piece):
+    with _read_errors(path, piece):
         if piece.stop is None:
             with pa.input_stream(str(path), compression="detect") as stream:
                 source = stream.read_buffer()
@@ -202,7 +202,7 @@ def _schema(names: tuple[tuple[str, ...], ...], agreed: dict[str, pa.DataType], 
 
 
 @contextmanager
-def _data_errors(path: Path, piece: Piece | None = None) -> Iterator[None]:
+def _read_errors(path: Path, piece: Piece | None = None) -> Iterator[None]:
     where = f" in bytes {piece.start} to {piece.stop}" if piece is not None and piece.stop is not None else ""
     try:
         yield

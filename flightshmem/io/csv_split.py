@@ -119,13 +119,13 @@ def _first_record(path: Path, block: _Block, is_inside: bool, separator: bytes) 
         return 0
     # One byte more on both sides: what stands before and after a quote decides.
     before = max(block.start - 1, 0)
-    data = _bytes(path, before, block.stop + 1)
+    raw = _bytes(path, before, block.stop + 1)
     offset = block.start - before
-    body = data[offset : offset + block.stop - block.start]
+    body = raw[offset : offset + block.stop - block.start]
     is_quote = body == _QUOTE
-    if not _quotes_fit(data, offset, np.flatnonzero(is_quote), is_inside, separator):
+    if not _quotes_fit(raw, offset, np.flatnonzero(is_quote), is_inside, separator):
         return _STRAY
-    if block.start == 0 or (data[0] == _NEWLINE and not is_inside):
+    if block.start == 0 or (raw[0] == _NEWLINE and not is_inside):
         return block.start
     outside = (np.cumsum(is_quote) + is_inside) % 2 == 0
     ends = np.flatnonzero((body == _NEWLINE) & outside)
@@ -134,11 +134,11 @@ def _first_record(path: Path, block: _Block, is_inside: bool, separator: bytes) 
     return block.start + int(ends[0]) + 1
 
 
-def _quotes_fit(data: Bytes, offset: int, quotes: Any, is_inside: bool, separator: bytes) -> bool:
+def _quotes_fit(raw: Bytes, offset: int, quotes: Any, is_inside: bool, separator: bytes) -> bool:
     """Check that each quote opens after, or closes before, a border of fields, or is doubled."""
     if not len(quotes):
         return True
-    padded = np.concatenate([[_NEWLINE], data, [_NEWLINE]]).astype(np.uint8)
+    padded = np.concatenate([[_NEWLINE], raw, [_NEWLINE]]).astype(np.uint8)
     at = quotes + offset + 1
     borders = np.array([_NEWLINE, _RETURN, separator[0], _QUOTE], dtype=np.uint8)
     opens = (np.arange(len(quotes)) + is_inside) % 2 == 0

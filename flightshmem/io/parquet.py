@@ -97,7 +97,7 @@ class ParquetSource:
         path, fragment = self.files[group.file], self.fragments[group.file]
         present = [name for name in schema.names if name in fragment.physical_schema.names]
         position = 0
-        with _data_errors(path), pq.ParquetFile(path, metadata=fragment.metadata) as file:
+        with _read_errors(path), pq.ParquetFile(path, metadata=fragment.metadata) as file:
             for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group.number], columns=present):
                 start, stop = max(piece.start - position, 0), min(piece.stop - position, batch.num_rows)
                 position += batch.num_rows
@@ -116,7 +116,7 @@ def _completed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
 
 
 @contextmanager
-def _data_errors(path: Path) -> Iterator[None]:
+def _read_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
@@ -147,7 +147,7 @@ def open_parquet(path: Paths) -> ParquetSource:
 
 
 def _open(path: Path) -> ds.ParquetFileFragment:
-    with _data_errors(path):
+    with _read_errors(path):
         fragment = ds.ParquetFileFormat().make_fragment(str(path), filesystem=LocalFileSystem())
         fragment.ensure_complete_metadata()
         return fragment

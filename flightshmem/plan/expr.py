@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.types as pt
 
-from flightshmem.errors import FlightShmemError, InvalidArgument, SchemaError, UnsupportedError
+from flightshmem.errors import DataError, FlightShmemError, InvalidArgument, SchemaError, UnsupportedError
 from flightshmem.plan.casting import cast as convert
 from flightshmem.plan.functions import FUNCTIONS, KEEPS_DICTIONARY
 from flightshmem.plan.types import value_type
@@ -191,7 +191,13 @@ def evaluate(expr: Expr, table: pa.Table, cache: dict[int, Any] | None = None) -
     args = [evaluate(arg, table, cache) for arg in expr.args]
     if expr.function not in KEEPS_DICTIONARY:
         args = [decode(arg) for arg in args]
-    result = FUNCTIONS[expr.function](*args, **dict(expr.options))
+    try:
+        result = FUNCTIONS[expr.function](*args, **dict(expr.options))
+    except pa.ArrowInvalid as error:
+        operation = "astype" if expr.function == "cast" else expr.function
+        raise DataError(
+            f"[{operation}] {error}, computing {expr}: filter such rows out first, or choose another type"
+        ) from error
     if not result.type.equals(expr.type):
         result = result.cast(expr.type)
     if cache is not None:

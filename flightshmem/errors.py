@@ -81,6 +81,10 @@ class FileMissing(FlightShmemError, FileNotFoundError):
     """No file at that path."""
 
 
+class WriteError(FlightShmemError, OSError):
+    """A file could not be written; the message says why and where."""
+
+
 class RemoteError(FlightShmemError, RuntimeError):
     """Another PE failed in this collective; the message carries its error and PE number."""
 

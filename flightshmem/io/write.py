@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flightshmem import runtime
-from flightshmem.errors import InvalidArgument
+from flightshmem.errors import InvalidArgument, WriteError
 
 _PART = re.compile(r"part-(\d+)\.parquet")
 
@@ -25,16 +27,32 @@ def write_parts(table: pa.Table, path: str, compression: str) -> None:
     folder = Path(path).expanduser()
     hidden, final = folder / f".part-{job.pe}.parquet.tmp", folder / f"part-{job.pe}.parquet"
     try:
-        with job.converge("to_parquet"):
+        with job.converge("to_parquet"), _write_errors(folder):
             _make(folder)
             pq.write_table(table, hidden, compression=compression)
-        with job.converge("to_parquet"):
+        with job.converge("to_parquet"), _write_errors(folder):
             hidden.replace(final)
             if job.pe == 0:
                 _remove_beyond(folder, job.n_pes)
     finally:
-        if hidden.exists():
-            hidden.unlink()
+        with suppress(OSError):
+            hidden.unlink(missing_ok=True)
+
+
+@contextmanager
+def _write_errors(folder: Path) -> Iterator[None]:
+    job = runtime.current()
+    try:
+        yield
+    except OSError as error:
+        raise WriteError(
+            f"[to_parquet] {error.strerror or error}, got {str(folder)!r}, PE {job.pe}/{job.n_pes}: "
+            "check that the directory can be made and written to, and that the disk has room"
+        ) from error
+    except pa.ArrowException as error:
+        raise InvalidArgument(
+            f"[to_parquet] {error}, PE {job.pe}/{job.n_pes}: nothing was written"
+        ) from error
 
 
 def _make(folder: Path) -> None:

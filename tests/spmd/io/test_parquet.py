@@ -23,6 +23,7 @@ from flightshmem.errors import (
     InvalidArgument,
     SchemaError,
     UnsupportedError,
+    WriteError,
 )
 from flightshmem.runtime import current
 from flightshmem.testing import agreed
@@ -238,6 +239,17 @@ def test_writing_replaces_and_never_tears(folder: Path) -> None:
     assert {path.name for path in target.iterdir()} == names
     with pytest.raises(InvalidArgument, match=r"notes\.txt"):
         fs.from_arrow(pa.table({"i": [1]})).to_parquet(target / "notes.txt")
+
+
+def test_places_that_cannot_be_written(folder: Path) -> None:
+    frame = fs.from_arrow(pa.table({"i": range(10)}))
+    on_pe_0(lambda: (folder / "file").touch())
+    for path in (folder / "file" / "below", folder / ("n" * 300), Path("/proc/nowhere/out")):
+        with pytest.raises(WriteError, match=r"\[to_parquet\].*check that the directory"):
+            frame.to_parquet(path)
+    with pytest.raises(InvalidArgument, match="to_parquet"):
+        frame.to_parquet(folder / "packed", compression="zipzap")
+    assert not list(folder.rglob("part-*"))
 
 
 def test_empty_frame_round_trip(folder: Path) -> None:

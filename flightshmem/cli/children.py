@@ -12,8 +12,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from dataclasses import dataclass
+from typing import Any
+
+from flightshmem.cli.streams import Stream
 
 SETTLE_S = 0.5
 """After a first failure the others get this long to show their own words."""
@@ -34,9 +36,6 @@ class Child:
 
     name: str
     process: subprocess.Popen[bytes]
-    rewrite: Callable[[bytes], bytes] = bytes
-    """Applied to each line of its output, as far as that comes through us."""
-    partial: dict[int, bytes] = field(default_factory=dict)
 
 
 def start(command: Sequence[str], last_signal: signal.Signals, **options: Any) -> subprocess.Popen[bytes]:
@@ -78,13 +77,15 @@ class Supervisor:
     def __init__(
         self,
         children: Sequence[Child],
+        streams: Sequence[Stream] = (),
         on_end: Callable[[int], None] = lambda index: None,
         *,
         stop_s: float = STOP_S,
         stop_signal: signal.Signals | None = None,
     ) -> None:
-        """``stop_signal``: sent on in place of what comes from outside."""
+        """``streams``: output of theirs. ``stop_signal``: sent on in place of what comes from outside."""
         self._children = list(children)
+        self._streams = list(streams)
         self._on_end = on_end
         self._stop_s = stop_s
         self._stop_signal = stop_signal
@@ -100,11 +101,8 @@ class Supervisor:
         woken.setblocking(False)
         wake.setblocking(False)
         self._selector.register(woken, selectors.EVENT_READ)
-        for child in self._children:
-            for pipe, out in ((child.process.stdout, sys.stdout), (child.process.stderr, sys.stderr)):
-                if pipe is not None:
-                    os.set_blocking(pipe.fileno(), False)
-                    self._selector.register(pipe, selectors.EVENT_READ, (child, out.buffer))
+        for stream in self._streams:
+            self._selector.register(stream.descriptor, selectors.EVENT_READ, stream)
         previous = {number: signal.signal(number, self._on_signal) for number in _FORWARDED}
         previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda number, frame: None)
         descriptor = signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
@@ -114,9 +112,11 @@ class Supervisor:
                 self._send_due_signals()
                 if self._running:
                     self._wait(woken)
-            self._drain()
         finally:
             self._kill_rest()
+            self._selector.close()
+            for stream in self._streams:
+                stream.close()
             signal.set_wakeup_fd(descriptor)
             for number, handler in previous.items():
                 signal.signal(number, handler)
@@ -130,40 +130,8 @@ class Supervisor:
         for key, _ in self._selector.select(timeout):
             if key.fileobj is woken:
                 woken.recv(4096)
-            else:
-                self._pump(key)
-
-    def _pump(self, key: selectors.SelectorKey) -> bool:
-        """Pass on whole lines of one pipe; False when it has no more for now."""
-        child, out = key.data
-        try:
-            chunk = os.read(key.fd, 1 << 16)
-        except BlockingIOError:
-            return False
-        text = child.partial.pop(key.fd, b"") + chunk
-        if not chunk:
-            self._selector.unregister(key.fileobj)
-            text += b"\n" if text else b""
-        *lines, rest = text.split(b"\n")
-        if rest:
-            child.partial[key.fd] = rest
-        self._write(out, b"".join(child.rewrite(line) + b"\n" for line in lines))
-        return bool(chunk)
-
-    @staticmethod
-    def _write(out: BinaryIO, text: bytes) -> None:
-        if text:
-            out.write(text)
-            out.flush()
-
-    def _drain(self) -> None:
-        for key in list(self._selector.get_map().values()):
-            if key.data is not None:
-                while self._pump(key):
-                    pass
-                child, out = key.data
-                rest = child.partial.pop(key.fd, b"")
-                self._write(out, child.rewrite(rest) + b"\n" if rest else b"")
+            elif not key.data.pump():
+                self._selector.unregister(key.fileobj)
 
     def _reap(self) -> None:
         for index in sorted(self._running):

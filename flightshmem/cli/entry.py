@@ -7,12 +7,31 @@
 from __future__ import annotations
 
 import io
+import os
 import runpy
 import sys
 from pathlib import Path
 from types import TracebackType
 
 from flightshmem.runtime import failures, launch, session
+
+OUTPUT = "FLIGHTSHMEM_OUTPUT"
+"""Two paths for each PE of an openshmem job, where its output and its errors go; colons between."""
+
+
+def take_output() -> None:
+    """Write to the launcher itself, where another launcher is in between."""
+    paths = os.environ.pop(OUTPUT, "").split(":")
+    pe = launch.foreign_pe()
+    if pe is None or len(paths) < 2 * pe + 2:
+        return
+    for descriptor, path in zip((1, 2), paths[2 * pe : 2 * pe + 2], strict=True):
+        try:
+            target = os.open(path, os.O_WRONLY)
+        except OSError:
+            continue  # on another machine: the other launcher passes it on
+        os.dup2(target, descriptor)
+        os.close(target)
 
 
 def run_target(arguments: list[str]) -> None:
@@ -39,6 +58,7 @@ def exit_code_of(end: SystemExit) -> int:
 
 def main() -> None:
     """Run the target; an exit code other than 0 ends the whole job."""
+    take_output()
     has_seat = launch.take_seat() is not None
     if sys.path[0] in ("", str(Path.cwd())):
         del sys.path[0]  # put there by -m, for us and not for the script

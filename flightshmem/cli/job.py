@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import struct
 import subprocess
@@ -12,7 +11,9 @@ import sys
 from dataclasses import dataclass, replace
 
 from flightshmem import _core
+from flightshmem.cli import entry
 from flightshmem.cli.children import STOP_S, Child, Supervisor, start
+from flightshmem.cli.streams import Stream, prefixed
 from flightshmem.errors import InvalidArgument, TransportUnavailable
 from flightshmem.runtime import launch, memory, openshmem
 from flightshmem.runtime.segment import segment_bytes
@@ -67,22 +68,23 @@ def _run_posix_shm(job: Job) -> int:
     children: list[Child] = []
     try:
         for pe in range(job.n_pes):
-            children.append(_start_pe(job, pe, descriptor))
-        return Supervisor(children, mark_finished, stop_s=job.stop_s).run()
+            children.append(Child(f"PE {pe}", _start_pe(job, pe, descriptor)))
+        streams = [stream for pe, child in enumerate(children) for stream in _streams_of(child, pe)]
+        return Supervisor(children, streams, mark_finished, stop_s=job.stop_s).run()
     finally:
         for child in children:
             child.process.kill()  # does nothing to those that have ended
         os.close(descriptor)
 
 
-def _start_pe(job: Job, pe: int, descriptor: int) -> Child:
+def _start_pe(job: Job, pe: int, descriptor: int) -> subprocess.Popen[bytes]:
     environment = {
         **_common_environment(job),
         launch.PE: str(pe),
         launch.N_PES: str(job.n_pes),
         launch.SEGMENT_FD: str(descriptor),
     }
-    process = start(
+    return start(
         job.pe_command,
         signal.SIGKILL,
         env=environment,
@@ -91,36 +93,48 @@ def _start_pe(job: Job, pe: int, descriptor: int) -> Child:
         stdout=subprocess.PIPE if job.prefix else None,
         stderr=subprocess.PIPE if job.prefix else None,
     )
-    prefix = f"[pe {pe}] ".encode()
-    return Child(f"PE {pe}", process, lambda line: prefix + line)
+
+
+def _streams_of(child: Child, pe: int) -> list[Stream]:
+    """Take over the pipes that a PE's output comes through, if it does."""
+    pipes = ((child.process.stdout, sys.stdout), (child.process.stderr, sys.stderr))
+    prefix = prefixed(f"[pe {pe}] ")
+    return [Stream(os.dup(pipe.fileno()), out.buffer, prefix) for pipe, out in pipes if pipe is not None]
 
 
 def _run_openshmem(job: Job) -> int:
     missing = openshmem.why_missing()
     if missing:
         raise TransportUnavailable(f"[run] the openshmem transport is not available: {missing}")
-    flags = ["--oversubscribe", "--bind-to", "none", "-n", str(job.n_pes)]
-    process = start(
-        [str(openshmem.launcher_path()), *flags, *(["--tag-output"] if job.prefix else []), *job.pe_command],
-        signal.SIGTERM,
-        env=openshmem.settings(job.heap_bytes, _common_environment(job)),
-        stdin=_input(),
-        stdout=subprocess.PIPE if job.prefix else None,
-        stderr=subprocess.PIPE,
-    )
+    command = [
+        str(openshmem.launcher_path()),
+        *openshmem.LAUNCHER_FLAGS,
+        "-n",
+        str(job.n_pes),
+        *job.pe_command,
+    ]
+    # oshrun passes output on in chunks that end anywhere, so each PE writes to pipes of ours instead.
+    streams, writers = [], []
+    for pe in range(job.n_pes):
+        rewrite = prefixed(f"[pe {pe}] " if job.prefix else "")
+        for out in (sys.stdout, sys.stderr):
+            reader, writer = os.pipe()
+            streams.append(Stream(reader, out.buffer, rewrite))
+            writers.append(writer)
+    environment = openshmem.settings(job.heap_bytes, _common_environment(job))
+    environment[entry.OUTPUT] = ":".join(f"/proc/{os.getpid()}/fd/{writer}" for writer in writers)
+    process = start(command, signal.SIGTERM, env=environment, stdin=_input(), stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    streams.append(Stream(os.dup(process.stderr.fileno()), sys.stderr.buffer, openshmem.in_our_words))
     # oshrun takes SIGTERM as an order to kill the PEs; SIGUSR1 it passes on.
     stop_signal = signal.SIGUSR1 if job.ends_itself else None
-    child = Child("the job", process, _in_our_words)
-    return Supervisor([child], stop_s=job.stop_s, stop_signal=stop_signal).run()
-
-
-_TAG = re.compile(rb"^\[\d+,(\d+)\]<std(?:out|err)>:")
-_RANK = re.compile(rb"process rank (\d+) with PID \d+ on")
-
-
-def _in_our_words(line: bytes) -> bytes:
-    """Say PE where oshrun says rank, and put our prefix in place of its tag."""
-    return _RANK.sub(rb"PE \1 on", _TAG.sub(rb"[pe \1] ", line))
+    try:
+        return Supervisor(
+            [Child("the job", process)], streams, stop_s=job.stop_s, stop_signal=stop_signal
+        ).run()
+    finally:
+        for writer in writers:
+            os.close(writer)
 
 
 def _common_environment(job: Job) -> dict[str, str]:

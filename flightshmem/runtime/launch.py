@@ -65,6 +65,14 @@ def foreign_pes() -> int:
     return 0
 
 
+def foreign_pe() -> int | None:
+    """Return the number that another launcher gave this process."""
+    for name in ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"):
+        if os.environ.get(name, "").isdigit():
+            return int(os.environ[name])
+    return None
+
+
 def choose_transport(asked: str | None) -> str:
     """Return the transport to use: asked for, or by environment, or by who started this process."""
     choice = asked or os.environ.get(TRANSPORT) or ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,8 +28,9 @@ _OLD_HEAP_VARIABLE = "SMA_SYMMETRIC_SIZE"
 _SETTINGS = {
     # Open MPI with UCX: the other one-sided components crash or spin.
     "OMPI_MCA_osc": "ucx",
-    # openib is obsolete and prints warnings; ofi sleeps a second when it closes.
-    "OMPI_MCA_btl": "^openib,ofi",
+    # openib is obsolete and prints warnings; ofi sleeps a second when it closes; vader leaves files
+    # in /dev/shm when a PE is killed. What PEs tell each other goes through UCX in any case.
+    "OMPI_MCA_btl": "^openib,ofi,vader",
     # More PEs than cores: a PE that waits lets others run.
     "OMPI_MCA_mpi_yield_when_idle": "1",
     # Otherwise a heap larger than memory falls back to files in /dev/shm, and fills the machine.
@@ -40,6 +42,9 @@ _SETTINGS = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
 }
+
+LAUNCHER_FLAGS = ("--oversubscribe", "--bind-to", "none")
+"""More PEs than cores are fine with us, and PEs use threads."""
 
 _STARTED_FLAGS = {
     "liboshmem.so": "oshmem_shmem_initialized",  # Open MPI
@@ -63,6 +68,11 @@ def why_missing() -> str:
 def launcher_path() -> str | None:
     """Return the path of oshrun, if there is one."""
     return shutil.which("oshrun")
+
+
+def in_our_words(line: bytes) -> bytes:
+    """Say PE where oshrun says rank."""
+    return re.sub(rb"process rank (\d+) with PID \d+ on", rb"PE \1 on", line)
 
 
 def library_version() -> str:

@@ -4,5 +4,6 @@
 from __future__ import annotations
 
 from flightshmem.testing.agreement import SeenElsewhere, agree, agreed
+from flightshmem.testing.jobs import run_pes
 
-__all__ = ["SeenElsewhere", "agree", "agreed"]
+__all__ = ["SeenElsewhere", "agree", "agreed", "run_pes"]

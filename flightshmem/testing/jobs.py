@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ def run_pes(
     *,
     arguments: Sequence[str] = (),
     options: Sequence[str] = ("--heap", "64M"),
-    environment: Mapping[str, str] | None = None,
+    environment_changes: Mapping[str, str] | None = None,
     timeout_s: float = 120,
 ) -> subprocess.CompletedProcess[str]:
     """Run Python source text with ``flightshmem run`` and return exit code and output.
@@ -32,7 +33,7 @@ def run_pes(
         launcher = [sys.executable, "-m", "flightshmem", "run", "-n", str(n_pes), "--transport", transport]
         return subprocess.run(
             [*launcher, *options, str(script), *arguments],
-            env=environment,
+            env={**os.environ, **(environment_changes or {})},
             timeout=timeout_s,
             capture_output=True,
             text=True,

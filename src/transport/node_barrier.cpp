@@ -108,7 +108,9 @@ arrow::Status NodeBarrier::Examine(double waited_s) const {
     if (is_absent && HasEnded(areas_[pe]->state.load(std::memory_order_acquire))) return Broken();
   }
   if (waited_s < timeout_s_) return arrow::Status::OK();
-  return MakeError(arrow::StatusCode::IOError, "PeerLost", "[barrier] waited ", timeout_s_,
+  std::ostringstream waited;  // 0.5 and 600, where arrow::Status would write 600.000000
+  waited << timeout_s_;
+  return MakeError(arrow::StatusCode::IOError, "PeerLost", "[barrier] waited ", waited.str(),
                    " s: ", Absent(), ", PE ", my_pe_, "/", areas_.size(),
                    ": raise FLIGHTSHMEM_TIMEOUT if the work between collectives takes longer");
 }

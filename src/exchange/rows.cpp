@@ -59,33 +59,61 @@ struct Morsel {
   int64_t rows = 0;
   const uint32_t* pes = nullptr;
   std::array<int64_t, kMorselRows> slots;  // which row of its piece each row becomes
+  std::array<uint8_t, kMorselRows> valid;  // of the column that is being written; see WriteColumn
 };
+
+// The bits of the morsel's rows, one byte each.
+void Unpack(const uint8_t* bits, int64_t offset, const Morsel& morsel, uint8_t* out) {
+  for (int64_t i = 0; i < morsel.rows; ++i) {
+    out[i] = arrow::bit_util::GetBit(bits, offset + morsel.begin + i);
+  }
+}
 
 template <size_t kWords>
 struct Wide {
   uint64_t words[kWords];
 };
 
+// `valid` (1 or 0) chooses, without a branch: where nulls fall is not predictable.
 template <typename T>
-void WriteFixed(const arrow::ArrayData& column, const Morsel& morsel, T null_value,
-                uint8_t* const* values) {
-  const Validity validity(column);
+T Choose(uint8_t valid, T value, T null_value) {
+  const auto mask = static_cast<T>(-static_cast<T>(valid));
+  return static_cast<T>((value & mask) | (null_value & static_cast<T>(~mask)));
+}
+template <size_t kWords>
+Wide<kWords> Choose(uint8_t valid, Wide<kWords> value, Wide<kWords> null_value) {
+  for (size_t w = 0; w < kWords; ++w) {
+    value.words[w] = Choose(valid, value.words[w], null_value.words[w]);
+  }
+  return value;
+}
+
+// `valid` is null when the column has no nulls; here and below.
+template <typename T>
+void WriteFixed(const arrow::ArrayData& column, const Morsel& morsel, const uint8_t* valid,
+                T null_value, uint8_t* const* values) {
   const uint8_t* in = column.buffers[1]->data() + (column.offset + morsel.begin) * sizeof(T);
-  for (int64_t i = 0; i < morsel.rows; ++i) {
+  const auto write = [&](int64_t i, T value) {
+    reinterpret_cast<T*>(values[morsel.pes[i]])[morsel.slots[i]] = value;
+  };
+  const auto read = [&](int64_t i) {
     T value;  // imported buffers need not be aligned
     std::memcpy(&value, in + i * sizeof(T), sizeof(T));
-    if (validity.IsNull(morsel.begin + i)) value = null_value;
-    reinterpret_cast<T*>(values[morsel.pes[i]])[morsel.slots[i]] = value;
+    return value;
+  };
+  if (valid == nullptr) {
+    for (int64_t i = 0; i < morsel.rows; ++i) write(i, read(i));
+  } else {
+    for (int64_t i = 0; i < morsel.rows; ++i) write(i, Choose(valid[i], read(i), null_value));
   }
 }
 
-void WriteAnyWidth(const arrow::ArrayData& column, const Morsel& morsel, uint64_t width,
-                   uint8_t* const* values) {
-  const Validity validity(column);
+void WriteAnyWidth(const arrow::ArrayData& column, const Morsel& morsel, const uint8_t* valid,
+                   uint64_t width, uint8_t* const* values) {
   const uint8_t* in = column.buffers[1]->data() + (column.offset + morsel.begin) * width;
   for (int64_t i = 0; i < morsel.rows; ++i) {
     uint8_t* out = values[morsel.pes[i]] + morsel.slots[i] * width;
-    if (validity.IsNull(morsel.begin + i)) {
+    if (valid != nullptr && !valid[i]) {
       std::memset(out, 0, width);
     } else {
       std::memcpy(out, in + i * width, width);
@@ -93,40 +121,40 @@ void WriteAnyWidth(const arrow::ArrayData& column, const Morsel& morsel, uint64_
   }
 }
 
-void WriteSlots(const arrow::ArrayData& column, const Morsel& morsel, uint64_t width,
-                uint8_t* const* values) {
+void WriteSlots(const arrow::ArrayData& column, const Morsel& morsel, const uint8_t* valid,
+                uint64_t width, uint8_t* const* values) {
   const arrow::Type::type id = PhysicalType(*column.type).id();
   switch (width) {
-    case 1:
-      return WriteFixed<uint8_t>(column, morsel, 0, values);
-    case 2:
-      return WriteFixed<uint16_t>(column, morsel, id == arrow::Type::HALF_FLOAT ? 0x7E00 : 0,
-                                  values);
-    case 4:
-      return WriteFixed<uint32_t>(column, morsel, id == arrow::Type::FLOAT ? 0x7FC00000 : 0,
-                                  values);
-    case 8:
-      return WriteFixed<uint64_t>(column, morsel,
-                                  id == arrow::Type::DOUBLE ? 0x7FF8000000000000 : 0, values);
-    case 16:
-      return WriteFixed<Wide<2>>(column, morsel, {}, values);
-    case 32:
-      return WriteFixed<Wide<4>>(column, morsel, {}, values);
     case 0:
       return;
+    case 1:
+      return WriteFixed<uint8_t>(column, morsel, valid, 0, values);
+    case 2:
+      return WriteFixed<uint16_t>(column, morsel, valid, id == arrow::Type::HALF_FLOAT ? 0x7E00 : 0,
+                                  values);
+    case 4:
+      return WriteFixed<uint32_t>(column, morsel, valid, id == arrow::Type::FLOAT ? 0x7FC00000 : 0,
+                                  values);
+    case 8:
+      return WriteFixed<uint64_t>(column, morsel, valid,
+                                  id == arrow::Type::DOUBLE ? 0x7FF8000000000000 : 0, values);
+    case 16:
+      return WriteFixed<Wide<2>>(column, morsel, valid, {}, values);
+    case 32:
+      return WriteFixed<Wide<4>>(column, morsel, valid, {}, values);
     default:
-      return WriteAnyWidth(column, morsel, width, values);
+      return WriteAnyWidth(column, morsel, valid, width, values);
   }
 }
 
 template <typename Offset>
-void WriteText(const arrow::ArrayData& column, const Morsel& morsel, ColumnTargets* to) {
-  const Validity validity(column);
+void WriteText(const arrow::ArrayData& column, const Morsel& morsel, const uint8_t* valid,
+               ColumnTargets* to) {
   const Offset* offsets = column.GetValues<Offset>(1) + morsel.begin;
   const uint8_t* bytes = column.buffers[2] ? column.buffers[2]->data() : nullptr;
   for (int64_t i = 0; i < morsel.rows; ++i) {
     const uint32_t pe = morsel.pes[i];
-    if (!validity.IsNull(morsel.begin + i)) {
+    if (valid == nullptr || valid[i]) {
       const auto length = static_cast<size_t>(offsets[i + 1] - offsets[i]);
       if (length > 0) std::memcpy(to->text[pe], bytes + offsets[i], length);
       to->text[pe] += length;
@@ -137,47 +165,39 @@ void WriteText(const arrow::ArrayData& column, const Morsel& morsel, ColumnTarge
   }
 }
 
-void WriteBools(const arrow::ArrayData& column, const Morsel& morsel, uint8_t* const* values) {
-  const Validity validity(column);
-  const uint8_t* bits = column.buffers[1]->data();
+void WriteBools(const arrow::ArrayData& column, const Morsel& morsel, const uint8_t* valid,
+                uint8_t* const* values) {
+  std::array<uint8_t, kMorselRows> bytes;
+  Unpack(column.buffers[1]->data(), column.offset, morsel, bytes.data());
   for (int64_t i = 0; i < morsel.rows; ++i) {
-    const int64_t row = morsel.begin + i;
-    const bool value = !validity.IsNull(row) && arrow::bit_util::GetBit(bits, column.offset + row);
-    values[morsel.pes[i]][morsel.slots[i]] = value;
+    values[morsel.pes[i]][morsel.slots[i]] = bytes[i] & (valid == nullptr ? 1 : valid[i]);
   }
 }
 
-void WriteValidity(const arrow::ArrayData& column, const Morsel& morsel, uint8_t* const* maps) {
-  const Validity validity(column);
+void WriteValidity(const Morsel& morsel, const uint8_t* valid, uint8_t* const* maps) {
   for (int64_t i = 0; i < morsel.rows; ++i) {
-    if (uint8_t* map = maps[morsel.pes[i]]) {
-      map[morsel.slots[i]] = !validity.IsNull(morsel.begin + i);
-    }
+    if (uint8_t* map = maps[morsel.pes[i]]) map[morsel.slots[i]] = valid == nullptr ? 1 : valid[i];
   }
 }
 
-void WriteColumn(const ColumnShape& shape, const arrow::ArrayData& column, const Morsel& morsel,
+void WriteColumn(const ColumnShape& shape, const arrow::ArrayData& column, Morsel* morsel,
                  ColumnTargets* to) {
-  switch (shape.kind) {
-    case ColumnKind::kNull:
-      return;
-    case ColumnKind::kBool:
-      WriteBools(column, morsel, to->values.data());
-      break;
-    case ColumnKind::kFixed:
-      WriteSlots(column, morsel, shape.width, to->values.data());
-      break;
-    case ColumnKind::kText:
-      if (shape.width == 4) {
-        WriteText<int32_t>(column, morsel, to);
-      } else {
-        WriteText<int64_t>(column, morsel, to);
-      }
+  if (shape.kind == ColumnKind::kNull) return;
+  const uint8_t* valid = nullptr;
+  if (column.GetNullCount() > 0) {
+    Unpack(column.buffers[0]->data(), column.offset, *morsel, morsel->valid.data());
+    valid = morsel->valid.data();
   }
-  const auto& maps = to->validity;
-  if (std::any_of(maps.begin(), maps.end(), [](const uint8_t* map) { return map != nullptr; })) {
-    WriteValidity(column, morsel, maps.data());
+  if (shape.kind == ColumnKind::kBool) {
+    WriteBools(column, *morsel, valid, to->values.data());
+  } else if (shape.kind == ColumnKind::kFixed) {
+    WriteSlots(column, *morsel, valid, shape.width, to->values.data());
+  } else if (shape.width == 4) {
+    WriteText<int32_t>(column, *morsel, valid, to);
+  } else {
+    WriteText<int64_t>(column, *morsel, valid, to);
   }
+  if (to->has_nulls()) WriteValidity(*morsel, valid, to->validity.data());
 }
 
 }  // namespace
@@ -215,7 +235,7 @@ void WriteRows(const std::vector<ColumnShape>& shapes, const RoutedRows& rows,
       morsel.pes = rows.pes[b] + morsel.begin;
       for (int64_t i = 0; i < morsel.rows; ++i) morsel.slots[i] = next_slot[morsel.pes[i]]++;
       for (size_t c = 0; c < shapes.size(); ++c) {
-        WriteColumn(shapes[c], *batch.column_data(static_cast<int>(c)), morsel, &(*targets)[c]);
+        WriteColumn(shapes[c], *batch.column_data(static_cast<int>(c)), &morsel, &(*targets)[c]);
       }
     }
   }

@@ -6,6 +6,7 @@
 #include <arrow/array.h>
 #include <arrow/record_batch.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "exchange/layout.h"
@@ -29,6 +30,11 @@ struct ColumnTargets {
         validity(n_destinations),
         text(n_destinations),
         text_end(n_destinations) {}
+
+  // Whether some destination has nulls in this column.
+  bool has_nulls() const {
+    return std::any_of(validity.begin(), validity.end(), [](auto map) { return map != nullptr; });
+  }
 
   std::vector<uint8_t*> values;    // slots, text offsets, or one byte per bool
   std::vector<uint8_t*> validity;  // one byte per row; null: no row at that destination is null

@@ -2,11 +2,10 @@
 //
 // Why our own: pandas matches null keys and wants a fixed row order. Acero's hash join can do the
 // first from C++ but not the second, and does not take every key type. So keys become dense codes
-// (Arrow's dictionary encoding does the hashing) and the right rows are listed per code: the pairs
-// come out in order without a sort.
+// and the right rows are listed per code: the pairs come out in order without a sort.
 // Measured (one core, 10 M x 1 M int64 keys, unique right): 0.16 s when the keys lie close
-// together, 0.70 s else; pyarrow's Table.join 0.65 s without order or null keys, pandas 0.40 and
-// 0.51 s.
+// together, 0.31 s else; pyarrow's Table.join 0.65 s without order or null keys, pandas 0.46 and
+// 0.54 s.
 #include "kernels/join.h"
 
 #include <arrow/array/array_primitive.h>

@@ -10,20 +10,31 @@
 #include <arrow/util/float16.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
+
+#include "kernels/word_table.h"
 
 namespace flightshmem {
 namespace {
 
 // A piece of a key column. `indices` is set when the rows are positions in `values`.
 struct Piece {
+  bool is_left = false;
   std::shared_ptr<arrow::Array> values;
   std::shared_ptr<arrow::DictionaryArray> indices;
   int64_t length() const { return indices ? indices->length() : values->length(); }
+};
+
+struct RowCounts {
+  int64_t left = 0;
+  int64_t right = 0;
+  int64_t both() const { return left + right; }
 };
 
 // Up to so many codes a table indexed by code costs less than hashing the rows again.
@@ -100,13 +111,12 @@ arrow::Result<Piece> MakePiece(std::shared_ptr<arrow::Array> chunk) {
   return piece;
 }
 
-// Whole numbers that lie close together are their own codes. No result: they do not.
+// Smallest and largest value that is not null; the reverse when there is none.
 template <typename T>
-std::unique_ptr<KeyCodes> DenseCodes(const std::vector<Piece>& pieces, int64_t rows) {
+std::pair<T, T> Range(const std::vector<Piece>& pieces) {
   T low = std::numeric_limits<T>::max();
-  T high = std::numeric_limits<T>::min();
+  T high = std::numeric_limits<T>::lowest();
   for (const Piece& piece : pieces) {
-    if (piece.indices) return nullptr;
     const T* values = piece.values->data()->GetValues<T>(1);
     const bool has_nulls = piece.values->null_count() > 0;
     for (int64_t i = 0; i < piece.length(); ++i) {
@@ -115,51 +125,106 @@ std::unique_ptr<KeyCodes> DenseCodes(const std::vector<Piece>& pieces, int64_t r
       high = std::max(high, values[i]);
     }
   }
-  if (low > high) low = high = 0;  // nothing but nulls
+  return {low, high};
+}
+
+void WriteNullCodes(const std::vector<Piece>& pieces, uint32_t null_code, uint32_t* out) {
+  for (const Piece& piece : pieces) {
+    for (int64_t i = 0; piece.values->null_count() > 0 && i < piece.length(); ++i) {
+      if (piece.values->IsNull(i)) out[i] = null_code;
+    }
+    out += piece.length();
+  }
+}
+
+// Whole numbers that lie close together are their own codes. n_codes is 0 when they do not.
+template <typename T>
+KeyCodes DenseCodes(const std::vector<Piece>& pieces, const RowCounts& rows) {
+  auto [low, high] = Range<T>(pieces);
+  if (low > high) low = high = 0;
   const uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-  if (span >= static_cast<uint64_t>(DenseLimit(rows))) return nullptr;
-  auto result =
-      std::make_unique<KeyCodes>(KeyCodes{NewCodes(rows), static_cast<int64_t>(span) + 2});
-  const auto null_code = static_cast<uint32_t>(span + 1);
-  uint32_t* out = result->codes.get();
+  if (span >= static_cast<uint64_t>(DenseLimit(rows.both()))) return {};
+  KeyCodes result{NewCodes(rows.both()), static_cast<int64_t>(span) + 2};
+  uint32_t* out = result.codes.get();
   for (const Piece& piece : pieces) {
     const T* values = piece.values->data()->GetValues<T>(1);
-    const bool has_nulls = piece.values->null_count() > 0;
     for (int64_t i = 0; i < piece.length(); ++i) {
-      const auto code = static_cast<uint64_t>(values[i]) - static_cast<uint64_t>(low);
-      *out++ = has_nulls && piece.values->IsNull(i) ? null_code : static_cast<uint32_t>(code);
+      *out++ = static_cast<uint32_t>(static_cast<uint64_t>(values[i]) - static_cast<uint64_t>(low));
     }
   }
+  WriteNullCodes(pieces, static_cast<uint32_t>(span + 1), result.codes.get());
   return result;
 }
 
-std::unique_ptr<KeyCodes> TryDenseCodes(const arrow::DataType& type,
-                                        const std::vector<Piece>& pieces, int64_t rows) {
+// Only right keys get codes; left keys that are not among them share one.
+template <typename T>
+KeyCodes WordCodes(const std::vector<Piece>& pieces, const RowCounts& rows) {
+  WordTable table(rows.right);
+  KeyCodes result{NewCodes(rows.both()), 0};
+  for (const bool left : {false, true}) {
+    uint32_t* out = result.codes.get();
+    for (const Piece& piece : pieces) {
+      const auto word_at = [values = piece.values->data()->GetValues<T>(1)](int64_t i) {
+        if constexpr (std::is_same_v<T, double>) return std::bit_cast<uint64_t>(values[i]);
+        return static_cast<uint64_t>(values[i]);
+      };
+      if (left && piece.is_left) {
+        table.Find(piece.length(), word_at, static_cast<uint32_t>(table.size()), out);
+      } else if (!left && !piece.is_left) {
+        table.Insert(piece.length(), word_at, out);
+      }
+      out += piece.length();
+    }
+  }
+  result.n_codes = table.size() + 2;
+  WriteNullCodes(pieces, static_cast<uint32_t>(table.size() + 1), result.codes.get());
+  return result;
+}
+
+template <typename T>
+KeyCodes NumberCodes(const std::vector<Piece>& pieces, const RowCounts& rows) {
+  if constexpr (std::is_integral_v<T>) {
+    KeyCodes dense = DenseCodes<T>(pieces, rows);
+    if (dense.n_codes > 0) return dense;
+  }
+  return WordCodes<T>(pieces, rows);
+}
+
+// n_codes is 0 when the keys are not plain numbers.
+KeyCodes TryNumberCodes(const arrow::DataType& type, const std::vector<Piece>& pieces,
+                        const RowCounts& rows) {
+  const bool encoded = std::any_of(pieces.begin(), pieces.end(),
+                                   [](const Piece& piece) { return piece.indices != nullptr; });
+  if (encoded) return {};
   switch (type.id()) {
     case arrow::Type::INT8:
-      return DenseCodes<int8_t>(pieces, rows);
+      return NumberCodes<int8_t>(pieces, rows);
     case arrow::Type::INT16:
-      return DenseCodes<int16_t>(pieces, rows);
+      return NumberCodes<int16_t>(pieces, rows);
     case arrow::Type::INT32:
     case arrow::Type::DATE32:
     case arrow::Type::TIME32:
-      return DenseCodes<int32_t>(pieces, rows);
+    case arrow::Type::DECIMAL32:
+      return NumberCodes<int32_t>(pieces, rows);
     case arrow::Type::INT64:
     case arrow::Type::DATE64:
     case arrow::Type::TIME64:
     case arrow::Type::TIMESTAMP:
     case arrow::Type::DURATION:
-      return DenseCodes<int64_t>(pieces, rows);
+    case arrow::Type::DECIMAL64:
+      return NumberCodes<int64_t>(pieces, rows);
     case arrow::Type::UINT8:
-      return DenseCodes<uint8_t>(pieces, rows);
+      return NumberCodes<uint8_t>(pieces, rows);
     case arrow::Type::UINT16:
-      return DenseCodes<uint16_t>(pieces, rows);
+      return NumberCodes<uint16_t>(pieces, rows);
     case arrow::Type::UINT32:
-      return DenseCodes<uint32_t>(pieces, rows);
+      return NumberCodes<uint32_t>(pieces, rows);
     case arrow::Type::UINT64:
-      return DenseCodes<uint64_t>(pieces, rows);
+      return NumberCodes<uint64_t>(pieces, rows);
+    case arrow::Type::DOUBLE:
+      return NumberCodes<double>(pieces, rows);
     default:
-      return nullptr;
+      return {};
   }
 }
 
@@ -180,14 +245,15 @@ uint32_t* WritePiece(const Piece& piece, const arrow::DictionaryArray& encoded, 
   return out;
 }
 
-arrow::Result<KeyCodes> HashedCodes(const std::shared_ptr<arrow::DataType>& type,
-                                    const std::vector<Piece>& pieces, int64_t rows) {
+// Any type that Arrow can encode.
+arrow::Result<KeyCodes> DictionaryCodes(const std::shared_ptr<arrow::DataType>& type,
+                                        const std::vector<Piece>& pieces, const RowCounts& rows) {
   arrow::ArrayVector values;
   for (const Piece& piece : pieces) values.push_back(piece.values);
   ARROW_ASSIGN_OR_RAISE(
       arrow::Datum datum,
       arrow::compute::DictionaryEncode(std::make_shared<arrow::ChunkedArray>(values, type)));
-  KeyCodes result{NewCodes(rows), 1};
+  KeyCodes result{NewCodes(rows.both()), 1};
   const arrow::ArrayVector& chunks = datum.chunked_array()->chunks();
   uint32_t* out = result.codes.get();
   for (size_t c = 0; c < pieces.size(); ++c) {
@@ -212,37 +278,40 @@ arrow::Result<KeyCodes> EncodeColumn(const std::string& name, const arrow::Chunk
     return arrow::Status::NotImplemented("[join] column '", name, "' cannot be a key, got type ",
                                          type->ToString());
   }
-  const int64_t rows = left.length() + right.length();
+  const RowCounts rows{left.length(), right.length()};
   std::vector<Piece> pieces;
   for (const arrow::ChunkedArray* side : {&left, &right}) {
     for (const auto& chunk : side->chunks()) {
       ARROW_ASSIGN_OR_RAISE(Piece piece, MakePiece(chunk));
+      piece.is_left = side == &left;
       pieces.push_back(std::move(piece));
     }
   }
   if (type->id() == arrow::Type::NA) {
-    KeyCodes all_null{std::make_unique<uint32_t[]>(static_cast<size_t>(rows)), 1};
-    return all_null;
+    return KeyCodes{std::make_unique<uint32_t[]>(static_cast<size_t>(rows.both())), 1};
   }
-  if (auto dense = TryDenseCodes(*type, pieces, rows)) return std::move(*dense);
-  return HashedCodes(type, pieces, rows);
+  KeyCodes numbers = TryNumberCodes(*type, pieces, rows);
+  if (numbers.n_codes > 0) return numbers;
+  return DictionaryCodes(type, pieces, rows);
 }
 
 // Codes of pairs: `all` becomes the codes of (all, next).
-arrow::Status Combine(KeyCodes* all, const KeyCodes& next, int64_t rows) {
-  const int64_t n_codes = all->n_codes * next.n_codes;  // each < 2^32 / 2: no overflow
-  if (n_codes <= DenseLimit(rows)) {
-    const auto stride = static_cast<uint32_t>(next.n_codes);
-    for (int64_t i = 0; i < rows; ++i) all->codes[i] = all->codes[i] * stride + next.codes[i];
-    all->n_codes = n_codes;
-    return arrow::Status::OK();
+void Combine(KeyCodes* all, const KeyCodes& next, const RowCounts& rows) {
+  // Each is below 2^32, and so are the rows: no overflow.
+  const auto pair_at = [all = all->codes.get(), &next](int64_t i) {
+    return all[i] * static_cast<uint64_t>(next.n_codes) + next.codes[i];
+  };
+  const int64_t n_pairs = all->n_codes * next.n_codes;
+  if (n_pairs <= DenseLimit(rows.both())) {
+    for (int64_t i = 0; i < rows.both(); ++i) all->codes[i] = static_cast<uint32_t>(pair_at(i));
+    all->n_codes = n_pairs;
+    return;
   }
-  ARROW_ASSIGN_OR_RAISE(auto buffer, arrow::AllocateBuffer(rows * int64_t{sizeof(int64_t)}));
-  auto* pairs = reinterpret_cast<int64_t*>(buffer->mutable_data());
-  for (int64_t i = 0; i < rows; ++i) pairs[i] = all->codes[i] * next.n_codes + next.codes[i];
-  auto array = std::make_shared<arrow::Int64Array>(rows, std::move(buffer));
-  ARROW_ASSIGN_OR_RAISE(*all, HashedCodes(arrow::int64(), {Piece{array, nullptr}}, rows));
-  return arrow::Status::OK();
+  WordTable table(rows.right);
+  uint32_t* right = all->codes.get() + rows.left;
+  table.Insert(rows.right, [&](int64_t i) { return pair_at(rows.left + i); }, right);
+  table.Find(rows.left, pair_at, static_cast<uint32_t>(table.size()), all->codes.get());
+  all->n_codes = table.size() + 1;
 }
 
 }  // namespace
@@ -252,10 +321,10 @@ arrow::Result<KeyCodes> EncodeKeys(const arrow::Table& left, const arrow::Table&
     return arrow::Status::Invalid("[join] needs as many left as right keys, got ",
                                   left.num_columns(), " and ", right.num_columns());
   }
-  const int64_t rows = left.num_rows() + right.num_rows();
-  if (rows > std::numeric_limits<int32_t>::max() / 2) {
-    return arrow::Status::CapacityError("[join] one PE can join 1,073,741,823 rows, got ", rows,
-                                        ": use more PEs");
+  const RowCounts rows{left.num_rows(), right.num_rows()};
+  if (rows.both() > std::numeric_limits<int32_t>::max() / 2) {
+    return arrow::Status::CapacityError("[join] one PE can join 1,073,741,823 rows, got ",
+                                        rows.both(), ": use more PEs");
   }
   KeyCodes all;
   for (int c = 0; c < left.num_columns(); ++c) {
@@ -264,7 +333,7 @@ arrow::Result<KeyCodes> EncodeKeys(const arrow::Table& left, const arrow::Table&
     if (c == 0) {
       all = std::move(next);
     } else {
-      ARROW_RETURN_NOT_OK(Combine(&all, next, rows));
+      Combine(&all, next, rows);
     }
   }
   return all;

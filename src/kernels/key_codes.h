@@ -11,8 +11,9 @@
 
 namespace flightshmem {
 
-// One code per row of two tables, the left one's rows first. Two rows have the same code exactly
-// when their keys are equal as pandas' merge has it. Codes lie in [0, n_codes); not all need occur.
+// One code per row of two tables, the left one's rows first. A left and a right row have the same
+// code exactly when their keys are equal as pandas' merge has it; left rows without a partner may
+// share a code. Codes lie in [0, n_codes); not all need occur.
 struct KeyCodes {
   std::unique_ptr<uint32_t[]> codes;
   int64_t n_codes = 0;

@@ -23,20 +23,13 @@
 #define XXH_INLINE_ALL
 #include <arrow/vendored/xxhash.h>
 
+#include "kernels/mix.h"
+
 namespace flightshmem {
 namespace {
 
 constexpr int64_t kMorselRows = 2048;
 constexpr uint64_t kNullWord = 0x9E3779B97F4A7C15ULL;
-
-// The finaliser of MurmurHash3: every input bit reaches every output bit.
-uint64_t Mix(uint64_t x) {
-  x ^= x >> 33;
-  x *= 0xFF51AFD7ED558CCDULL;
-  x ^= x >> 33;
-  x *= 0xC4CEB9FE1A85EC53ULL;
-  return x ^ (x >> 33);
-}
 
 // Writes the hashes of rows [begin, begin + count) to `out`; what it writes for null rows is
 // ignored.

@@ -75,6 +75,8 @@ KEYS = {
     "timestamp": pa.array([DAY, None, DAY, DAY + dt.timedelta(days=9999)], pa.timestamp("us", "UTC")),
     "duration": pa.array([dt.timedelta(1), None, dt.timedelta(1)], pa.duration("s")),
     "dictionary": pa.array(["a", None, "b", "a"]).dictionary_encode(),
+    "dictionary of int": pa.array([2**40, None, 7, 2**40]).dictionary_encode(),
+    "decimal32": pa.array([Decimal("1.50"), Decimal("-1.50"), None] * 2, pa.decimal32(5, 2)),
     "null": pa.nulls(3),
 }
 
@@ -113,6 +115,18 @@ def test_several_keys_with_nulls_and_duplicates() -> None:
         c = pa.array(rng.integers(0, 3, rows) * 10**15)
         tables.append(pa.table({"a": a, "b": b, "c": c}))
     check(*tables)
+
+
+def test_several_keys_of_many_kinds_each() -> None:
+    """So many pairs of keys that they cannot be numbered by multiplication."""
+    rng = np.random.default_rng(1)
+    tables = []
+    for rows in (3000, 2000):
+        a = pa.array(rng.integers(0, 2000, rows) * 2**30, mask=rng.random(rows) < 0.05)
+        b = pa.array([f"s{v % 1500}" for v in a.fill_null(3).to_pylist()])
+        tables.append(pa.table({"a": a, "b": b, "c": pa.array(rng.random(rows).round(1))}))
+    check(*tables)
+    assert pairs(*tables, "inner")
 
 
 def test_string_keys_over_more_than_128_partitions() -> None:

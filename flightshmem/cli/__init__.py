@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from flightshmem.errors import FlightShmemError
 
-SUBCOMMANDS = ("run", "info", "serve")
+SUBCOMMANDS = ("run", "info", "serve", "demo")
 """Modules of this package; registering a subcommand is adding its name."""
 
 

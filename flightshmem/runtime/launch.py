@@ -18,7 +18,8 @@ PE = "FLIGHTSHMEM_PE"
 N_PES = "FLIGHTSHMEM_N_PES"
 SEGMENT_FD = "FLIGHTSHMEM_SEGMENT_FD"
 
-_FOREIGN_LAUNCHERS = ("OMPI_", "PMIX_", "PMI_", "PRTE_", "ORTE_")
+_FOREIGN_LAUNCHERS = ("OMPI_", "PMIX_", "PMI_", "PRTE_", "ORTE_", "SHMEM4PY_RC_INITIALIZE")
+"""How names begin that belong to a job of another launcher; the last one we set in such jobs."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ _OLD_HEAP_VARIABLE = "SMA_SYMMETRIC_SIZE"
 """Refused by Open MPI 4 when it differs from its own name."""
 
 _SETTINGS = {
-    # Open MPI with UCX: the other one-sided components crash or spin.
+    # Open MPI with UCX: another one-sided component crashes when the library ends.
     "OMPI_MCA_osc": "ucx",
     # openib is obsolete and prints warnings; ofi sleeps a second when it closes; vader leaves files
     # in /dev/shm when a PE is killed. What PEs tell each other goes through UCX in any case.
@@ -88,8 +88,6 @@ def settings(heap_bytes: int | None, environment: Mapping[str, str]) -> dict[str
     """
     result = {**_SETTINGS, **environment}
     result.pop(_OLD_HEAP_VARIABLE, None)
-    # The library is ours to start and to end: shmem4py, if imported later, shall use it as it is.
-    result["SHMEM4PY_RC_INITIALIZE"] = "0"
     asked = [environment[name] for name in (*_HEAP_VARIABLES, _OLD_HEAP_VARIABLE) if environment.get(name)]
     size = max((memory.parse_bytes(text) for text in asked), default=0)
     if heap_bytes is not None or not asked:
@@ -115,13 +113,15 @@ def open_transport(heap_bytes: int | None) -> _core.Transport:
         prepared = settings(wish, os.environ)
         os.environ.pop(_OLD_HEAP_VARIABLE, None)
         os.environ.update(prepared)
+        # The library is ours to start and to end: shmem4py, if imported later, shall use it as it is.
+        os.environ["SHMEM4PY_RC_INITIALIZE"] = "0"
     return _core.open_openshmem(
         segment_bytes(wish or default_heap_bytes()),
         launch.timeout_s(),
         str(_module_path()),
         is_started=is_started,
         may_shrink=wish is None,
-        slack_bytes=SLACK_BYTES if not is_started else SLACK_BYTES // 2,
+        slack_bytes=SLACK_BYTES,
     )
 
 

@@ -51,11 +51,13 @@ class Server:
         return self._token_file
 
     def stop(self, grace_s: float = GRACE_S) -> None:
-        """Stop the servers. Collective.
+        """Stop the servers, once every PE has come here. Collective.
 
         Running streams get ``grace_s`` seconds to end, then they are cancelled: no client can hold it up.
         """
-        with runtime.current().converge("server.stop"):
+        rt = runtime.current()
+        rt.barrier()  # a PE may still be a client of another's server
+        with rt.converge("server.stop"):
             self._close(grace_s)
 
     def _close(self, grace_s: float) -> None:

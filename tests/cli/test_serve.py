@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ from pyarrow import csv, flight, parquet
 from flightshmem.cli.serve import parse_tables
 from flightshmem.errors import InvalidArgument
 from flightshmem.flight import auth, connect
+from flightshmem.runtime import openshmem
 
 TIMEOUT_S = 60
 SERVE = [sys.executable, "-m", "flightshmem", "serve", "--heap", "64M"]
@@ -34,6 +36,15 @@ def files(tmp_path: Path) -> Path:
     parquet.write_table(TABLE.slice(25_000), tmp_path / "b.parquet", row_group_size=5000)
     csv.write_csv(TABLE, tmp_path / "c.csv")
     return tmp_path
+
+
+def process_tree(pid: int) -> list[str]:
+    """List a process and all its descendants."""
+    tree = [str(pid)]
+    for parent in tree:
+        for children in Path(f"/proc/{parent}/task").glob("*/children"):
+            tree += children.read_text().split()
+    return tree
 
 
 @contextmanager
@@ -88,13 +99,26 @@ def test_ctrl_c(files: Path) -> None:
         assert process.wait(TIMEOUT_S) == 0
 
 
-def test_waiting_takes_no_processor_time(files: Path) -> None:
-    with serving(f"t={files}/c.csv") as (process, _, uri):
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        (state,) = [Path(f"/proc/{pid}/task/{pid}/stat").read_text().split()[2] for pid in children]
-        assert state == "S"  # its main thread sleeps
+def processor_ticks(pid: str) -> int:
+    """Give the processor time a process has used, in ticks of which a second has 100."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+@pytest.mark.parametrize("transport", ["posix_shm", "openshmem"])
+def test_waiting_takes_no_processor_time(files: Path, transport: str) -> None:
+    if transport == "openshmem" and openshmem.why_missing():
+        pytest.skip("no OpenSHMEM here")
+    with serving("-n", 2, "--transport", transport, f"t={files}/c.csv") as (process, _, uri):
+        tree = process_tree(process.pid)
+        time.sleep(1)  # the last of starting up
+        before = sum(map(processor_ticks, tree))
+        time.sleep(2)
+        assert sum(map(processor_ticks, tree)) - before < 20  # of 200 for every PE that would spin
         with connect(uri) as client:
             assert client.health().status == "ok"
+        process.terminate()
+        assert process.wait(TIMEOUT_S) == 0
 
 
 def test_streams_go_on_for_the_grace_time(files: Path) -> None:

@@ -40,6 +40,9 @@ def as_ours(error: BaseException, place: str) -> errors.FlightShmemError:
     for tag, ours in _TAGS:
         if text.startswith(tag):
             return ours(text)
+    if isinstance(error, flight.FlightUnavailableError) and not text.startswith("["):
+        why = text.rpartition("with message: ")[2]
+        return errors.ServerError(f"[flight] no server answers, got {place}: {why}: is it running there?")
     text = text if text.startswith("[") else f"[flight] {text}, got {place}"
     for theirs, ours in _CLASSES:
         if isinstance(error, theirs):

@@ -45,6 +45,25 @@ arrow::Status ValidateColumns(const arrow::RecordBatch& batch) {
   return arrow::Status::OK();
 }
 
+// The shards there are keep the table's dictionary: what is appended must get by with its values.
+arrow::Status CheckNoNewValues(const TableVersion& base, const arrow::Table& unified) {
+  for (int i = 0; i < unified.num_columns(); ++i) {
+    if (unified.column(i)->type()->id() != arrow::Type::DICTIONARY) continue;
+    const auto dictionary_size = [](const arrow::Array& column) {
+      return static_cast<const arrow::DictionaryArray&>(column).dictionary()->length();
+    };
+    const int64_t before = dictionary_size(*base.header()->empty()->column(i));
+    const int64_t now = dictionary_size(*unified.column(i)->chunk(0));
+    if (now == before) continue;
+    return arrow::Status::TypeError("cannot append to table ", Quoted(base.name()),
+                                    ": dictionary column ", Quoted(unified.field(i)->name()),
+                                    " brings ", now - before,
+                                    " values that its dictionary lacks: replace the table, or keep "
+                                    "such columns as plain values");
+  }
+  return arrow::Status::OK();
+}
+
 }  // namespace
 
 Upload::Upload(std::shared_ptr<Catalog> catalog, std::shared_ptr<arrow::Schema> schema,
@@ -110,6 +129,7 @@ arrow::Status Upload::UnifyStaged() {
   if (all.empty()) return arrow::Status::OK();
   ARROW_ASSIGN_OR_RAISE(auto table, arrow::Table::FromRecordBatches(schema_, all));
   ARROW_ASSIGN_OR_RAISE(table, arrow::DictionaryUnifier::UnifyTable(*table));
+  if (base_) ARROW_RETURN_NOT_OK(CheckNoNewValues(*base_, *table));
   return arrow::TableBatchReader(*table).ToRecordBatches().Value(&staged_);
 }
 

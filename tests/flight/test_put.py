@@ -69,7 +69,7 @@ class TestModes:
         client.put("words", table("b", "a", "c"))
         client.put("words", table("c", "b", "b"), mode="append")
         assert client.get("words")["d"].to_pylist() == ["b", "a", "c", "c", "b", "b"]
-        with pytest.raises(errors.SchemaError):
+        with pytest.raises(errors.SchemaError, match="'d' brings 1 values that its dictionary lacks"):
             client.put("words", table("a", "new"), mode="append")
         assert client.get("words").num_rows == 6
 

@@ -28,8 +28,10 @@ def main() -> int:
     """Print what is over budget; 0 when nothing is."""
     found = long_files()
     print("\n".join(found))
+    # Complexity and argument counts are ruff's business; lizard looks at lengths, of C++ too.
+    limits = ["-C", "1000", "-a", "100", "-L", str(MAX_FUNCTION_LINES)]
     lizard = subprocess.run(
-        [sys.executable, "-m", "lizard", "-w", "-C", "1000", "-a", "100", "-L", str(MAX_FUNCTION_LINES), "src", "flightshmem"],
+        [sys.executable, "-m", "lizard", "-w", *limits, "src", "flightshmem"],
         check=False,
     )
     return 1 if found or lizard.returncode else 0

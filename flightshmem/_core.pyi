@@ -174,7 +174,6 @@ class Catalog:
 
     def reclaim(self) -> None: ...
 
-MAX_NAME_BYTES: int = 200
 
 def scatter(heap: Heap, schema: pyarrow.Schema, batches: Sequence[pyarrow.RecordBatch], pes: Sequence[pyarrow.Array]) -> tuple[Shard, pyarrow.RecordBatch]:
     """Every row goes to the PE its uint32 number says. Collective."""

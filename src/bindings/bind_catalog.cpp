@@ -124,7 +124,6 @@ void bind_catalog(nb::module_& m) {
         nb::gil_scoped_release release;
         self->Reclaim();
       });
-  m.attr("MAX_NAME_BYTES") = Catalog::kMaxNameBytes;
 }
 
 }  // namespace flightshmem::bindings

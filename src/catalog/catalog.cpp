@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catalog/catalog.h"
 
-#include <arrow/util/utf8.h>
-
 #include <algorithm>
+
+#include "catalog/names.h"
 
 namespace flightshmem {
 namespace {
@@ -17,22 +17,6 @@ class PinnedBuffer : public arrow::Buffer {
  private:
   std::shared_ptr<VersionPin> pin_;
 };
-
-bool IsPrintableUtf8(const std::string& name) {
-  arrow::util::InitializeUTF8();
-  const auto is_control = [](char c) { return static_cast<uint8_t>(c) < 0x20 || c == 0x7F; };
-  return arrow::util::ValidateUTF8(name) && std::none_of(name.begin(), name.end(), is_control);
-}
-
-// A name as it may stand in a message: whatever a client sent, on one line and not for ever.
-std::string Quoted(const std::string& name) {
-  constexpr size_t kShown = 80;
-  std::string text(1, '\'');
-  text.append(name, 0, kShown).append(name.size() > kShown ? "...'" : "'");
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<uint8_t>(c) < 0x20; }, '?');
-  return text;
-}
 
 std::string Join(const std::vector<std::string>& words, size_t at_most) {
   std::string text;
@@ -175,11 +159,7 @@ std::string Catalog::LargestTables() {
 arrow::Status Catalog::CheckPublish(const std::string& name,
                                     const std::vector<ShardRef>& shards) const {
   const Transport& transport = *heap_->transport();
-  if (name.empty() || name.size() > kMaxNameBytes || !IsPrintableUtf8(name)) {
-    return arrow::Status::Invalid("[publish] a table name is 1 to ", kMaxNameBytes,
-                                  " bytes of UTF-8 without control characters, got ", Quoted(name),
-                                  " (", name.size(), " bytes)");
-  }
+  ARROW_RETURN_NOT_OK(CheckTableName("publish", name));
   for (const ShardRef& shard : shards) {
     const uint64_t segment = transport.segment_size();
     if (shard.where.pe < 0 || shard.where.pe >= transport.n_pes() || shard.where.offset > segment ||

@@ -66,7 +66,6 @@ class Catalog : public std::enable_shared_from_this<Catalog> {
   // Bytes of a directory; the heap begins behind it.
   static constexpr uint64_t kDirectoryBytes = Directory::kBytes;
   static constexpr uint64_t kEndOffset = Directory::kOffset + kDirectoryBytes;
-  static constexpr size_t kMaxNameBytes = 200;
   // An append to a version of this many shards first makes one shard of them.
   static constexpr size_t kMaxShards = 64;
 

@@ -3,6 +3,7 @@
 
 #include <sstream>
 
+#include "catalog/names.h"
 #include "flight/errors.h"
 
 namespace flightshmem {

@@ -2,34 +2,18 @@
 #include "flight/errors.h"
 
 #include <arrow/flight/types.h>
-#include <arrow/util/utf8.h>
 
 #include <algorithm>
 
-#include "catalog/catalog.h"
+#include "catalog/names.h"
 
 namespace flightshmem {
 namespace {
 
 constexpr std::string_view kSchemaTag = "[schema] ";
 constexpr size_t kMaxTextBytes = 3400;
-constexpr size_t kMaxQuotedBytes = 80;
-
-bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
 bool IsNotAscii(char c) { return static_cast<unsigned char>(c) >= 0x80; }
-
-// Cuts at `size` bytes or a little earlier, never inside a UTF-8 sequence.
-std::string_view CutUtf8(std::string_view text, size_t size) {
-  if (text.size() <= size) return text;
-  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;
-  return text.substr(0, size);
-}
-
-bool IsUtf8(std::string_view text) {
-  arrow::util::InitializeUTF8();
-  return arrow::util::ValidateUTF8(text);
-}
 
 }  // namespace
 
@@ -60,42 +44,6 @@ arrow::Status ToClient(const arrow::Status& status) {
     std::replace_if(text.begin(), text.end(), IsNotAscii, '?');
   }
   return arrow::Status(code, std::move(text), std::move(detail));
-}
-
-arrow::Status CheckTableName(std::string_view name) {
-  std::string_view problem;
-  if (name.empty()) {
-    problem = "it is empty";
-  } else if (name.size() > Catalog::kMaxNameBytes) {
-    problem = "it is longer than 200 bytes";
-  } else if (name.front() == '.') {
-    problem = "it starts with a dot";
-  } else if (name.find('/') != std::string_view::npos) {
-    problem = "it contains '/'";
-  } else if (std::any_of(name.begin(), name.end(), IsControl)) {
-    problem = "it contains a control character";
-  } else if (!IsUtf8(name)) {
-    problem = "it is not UTF-8";
-  } else {
-    return arrow::Status::OK();
-  }
-  return arrow::Status::Invalid("[do_put] bad table name ", Quoted(name), ": ", problem);
-}
-
-std::string Quoted(std::string_view name) {
-  constexpr char kHex[] = "0123456789abcdef";
-  const std::string_view shown = CutUtf8(name, kMaxQuotedBytes);
-  const bool readable = IsUtf8(shown);
-  std::string out = "'";
-  for (char c : shown) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (IsControl(c) || (!readable && byte >= 0x80)) {
-      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-    } else {
-      out += c;
-    }
-  }
-  return out + (shown.size() < name.size() ? "...'" : "'");
 }
 
 }  // namespace flightshmem

@@ -17,11 +17,4 @@ namespace flightshmem {
 // stays OK.
 arrow::Status ToClient(const arrow::Status& status);
 
-// OK when a client may name a table so: 1 to 200 bytes of UTF-8 without control characters or '/',
-// not starting with a dot (a name must never look like a path). Else Invalid.
-arrow::Status CheckTableName(std::string_view name);
-
-// A name from outside, safe to show in an error text: quoted, cut, control characters escaped.
-std::string Quoted(std::string_view name);
-
 }  // namespace flightshmem

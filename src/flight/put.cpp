@@ -5,6 +5,7 @@
 #include <chrono>
 #include <string_view>
 
+#include "catalog/names.h"
 #include "flight/errors.h"
 #include "flight/put_limits.h"
 #include "flight/upload.h"
@@ -102,7 +103,7 @@ arrow::Result<PutTarget> ParsePutDescriptor(const flight::FlightDescriptor& desc
         Quoted(descriptor.ToString()));
   }
   PutTarget target{descriptor.path[0]};
-  ARROW_RETURN_NOT_OK(CheckTableName(target.name));
+  ARROW_RETURN_NOT_OK(CheckTableName("do_put", target.name));
   if (descriptor.path.size() == 2) {
     ARROW_ASSIGN_OR_RAISE(target.mode, ParseMode(descriptor.path[1]));
   }

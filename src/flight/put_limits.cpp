@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "catalog/names.h"
 #include "flight/errors.h"
 #include "flight/ipc_peek.h"
 

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "catalog/names.h"
 #include "flight/actions.h"
 #include "flight/auth_middleware.h"
 #include "flight/errors.h"

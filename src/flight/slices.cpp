@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "catalog/names.h"
 #include "flight/column_types.h"
 #include "flight/errors.h"
 

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "catalog/names.h"
 #include "flight/errors.h"
 
 namespace flightshmem {

@@ -8,6 +8,7 @@
 
 #include <set>
 
+#include "catalog/names.h"
 #include "flight/column_types.h"
 #include "flight/errors.h"
 

@@ -187,7 +187,7 @@ def test_pandas_notes_do_not_count_as_columns(runtime: Runtime) -> None:
     drop_together("t")
 
 
-@pytest.mark.parametrize("name", ["", "x" * 201, "two\nlines", "nul\0"])
+@pytest.mark.parametrize("name", ["", "x" * 201, "two\nlines", "nul\0", "../etc/passwd", "a/b", ".hidden"])
 def test_bad_names_are_refused(name: str, runtime: Runtime) -> None:
     with pytest.raises(InvalidArgument, match="table name"):
         catalog.publish(name, rows_of(runtime.pe))
@@ -201,7 +201,7 @@ def test_names_are_text(name: object) -> None:
 
 
 def test_good_names_are_kept(runtime: Runtime) -> None:
-    good = sorted(["a", "x" * 200, "Flüge/2013 ✈", "../etc/passwd", "a b", "'; drop"])
+    good = sorted(["a", "x" * 200, "Flüge 2013 ✈", "a.b", "a b", "'; drop"])
     for name in good:
         catalog.publish(name, rows_of(runtime.pe, 1))
     assert catalog.names() == good

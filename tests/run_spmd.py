@@ -53,6 +53,8 @@ def execute(run: Run, options: argparse.Namespace) -> tuple[int, str]:
     """Run one job; its exit code and pytest's summary."""
     command = [sys.executable, "-m", "flightshmem", "run", "-n", str(run.n_pes)]
     command += ["--transport", run.transport, "--heap", options.heap, "-m", "pytest", "-q", "--color=no"]
+    # A test that hangs outside collectives ends the job, with the stacks of all threads.
+    command += ["-o", "faulthandler_exit_on_timeout=true"]
     command += ["-p", "no:cacheprovider", "-o", "norecursedirs=build .venv .hypothesis", *run.paths]
     command += ["-k", options.k] if options.k else []
     environment = {**os.environ, **run.environment, "FLIGHTSHMEM_TIMEOUT": "120"}

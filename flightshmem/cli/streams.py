@@ -46,9 +46,15 @@ class Stream:
         self._write(lines)
 
     def _write(self, lines: list[bytes]) -> None:
-        if lines:
+        if not lines:
+            return
+        try:
             self._out.write(b"".join(self._rewrite(line) + b"\n" for line in lines))
             self._out.flush()
+        except BrokenPipeError:  # nobody reads any more (`| head`): the job goes on unheard
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._out.fileno())
+            os.close(nowhere)
 
 
 def prefixed(prefix: str) -> Callable[[bytes], bytes]:

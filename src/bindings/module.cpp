@@ -15,6 +15,10 @@ void bind_flight(nb::module_& m);
 
 NB_MODULE(_core, m) {
   m.doc() = "C++ core of FlightSHMEM: transport, heap, catalog, exchange, kernels, Flight server";
+#ifdef NDEBUG
+  // Objects that a user's globals still hold when Python exits are no leak of ours.
+  nb::set_leak_warnings(false);
+#endif
   using namespace flightshmem::bindings;
   bind_transport(m);
   bind_heap(m);

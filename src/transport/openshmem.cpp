@@ -200,8 +200,8 @@ pid_t started_in = 0;
 
 // At process exit, when this module has started the library. Without it the library's own exit
 // handler would spin until the last PE is there.
-void EndLibrary() {
-  if (getpid() != started_in) _exit(0);  // a fork has no part in the job, and would hang in it
+void EndLibrary(int exit_code, void*) {
+  if (getpid() != started_in) _exit(exit_code);  // a fork is no PE, and would hang in what follows
   if (TheTransport()) TheTransport()->AwaitOthers();
   shmem_finalize();
 }
@@ -220,7 +220,7 @@ arrow::Status StartLibrary() {
                      ": start PEs with `flightshmem run --transport openshmem` or oshrun");
   }
   started_in = getpid();
-  std::atexit(EndLibrary);
+  on_exit(EndLibrary, nullptr);
   return arrow::Status::OK();
 }
 
@@ -279,14 +279,15 @@ arrow::Result<Segment> TakeSegment(Bootstrap* bootstrap, uint64_t wish,
                                    const OpenShmemOptions& library) {
   const std::vector<uint64_t> wishes = bootstrap->Gather(wish);
   const auto [least, most] = std::minmax_element(wishes.begin(), wishes.end());
-  if (*least != *most && !library.may_shrink) {
+  const bool may_shrink = bootstrap->Least(library.may_shrink);
+  if (*least != *most && !may_shrink) {
     return MakeError(arrow::StatusCode::Invalid, "InvalidArgument",
                      "[init] all PEs need the same heap size, got segments of ", *least, " to ",
                      *most, " bytes: give every PE the same heap");
   }
   uint64_t bytes = *least;
   constexpr uint64_t kLeast = 8 * Transport::kReservedBytes;
-  if (library.may_shrink) {
+  if (may_shrink) {
     while (bytes > kLeast && !HasRoom(bootstrap, bytes + library.slack_bytes)) {
       bytes = bytes / 8 * 7 / kPageBytes * kPageBytes;
     }

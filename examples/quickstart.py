@@ -5,7 +5,6 @@ import numpy as np
 import pandas as pd
 
 import flightshmem as fs
-import flightshmem.ml.xgboost as fxgb
 
 rows = pd.DataFrame({"shop": ["a", "b", "c"] * 4000, "price": np.arange(12_000) % 97})
 shops = pd.DataFrame({"shop": ["a", "b"], "rent": [3.0, None]})
@@ -15,8 +14,8 @@ sales = sales.assign(shop=sales.shop.astype("category"), dear=sales.price > 50)
 sales = sales[sales.price > 5]
 by_shop = sales.groupby("shop").agg(mean_price=("price", "mean")).to_pandas()
 
-booster = fxgb.train({"objective": "binary:logistic"}, sales, label="dear")  # no copy, one model
-fxgb.predict(booster, sales).publish("scored")
+booster = fs.ml.xgboost.train({"objective": "binary:logistic"}, sales, label="dear")  # no copy
+fs.ml.xgboost.predict(booster, sales).publish("scored")
 
 with fs.flight.serve() as server:  # any Arrow Flight client can read it now
     if fs.pe() == 0:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
 import threading
@@ -24,10 +25,16 @@ _WAIT_FOR_CAUSE_S = 2.0
 
 
 def install_hooks(transport: Transport) -> None:
-    """Make exceptions that nobody catches, in any thread, end the whole job with their traceback."""
-    before, before_in_threads = sys.excepthook, threading.excepthook
+    """Make exceptions that nobody catches, in any thread, end the whole job with their traceback.
+
+    In this process only: what becomes of its forks is not the job's business.
+    """
+    before, before_in_threads, pid = sys.excepthook, threading.excepthook, os.getpid()
 
     def on_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if os.getpid() != pid:
+            before(kind, error, trace)
+            return
         if isinstance(error, KeyboardInterrupt):
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C shall not disturb the end
             end_job(transport, INTERRUPTED, "interrupted")
@@ -39,6 +46,8 @@ def install_hooks(transport: Transport) -> None:
 
     def on_uncaught_in_thread(args: threading.ExceptHookArgs) -> None:
         before_in_threads(args)
+        if os.getpid() != pid:
+            return
         name = args.thread.name if args.thread is not None else "unknown"
         end_job(transport, 1, f"ends the job after the error above in thread {name}")
 

@@ -301,7 +301,7 @@ void Catalog::Reclaim() {
 
 // From a destructor, in any thread. The memory may be unmapped once the runtime has ended.
 void Catalog::Unpin(EntryId id) {
-  if (heap_->closed()) return;
+  if (heap_->closed() || !made_in_.is_here()) return;
   if (directory_.Unpin(id).IsNotImplemented()) {
     std::lock_guard lock(mutex_);
     deferred_unpins_.push_back(id);

@@ -19,6 +19,7 @@
 #include "catalog/descriptor.h"
 #include "catalog/directory.h"
 #include "shard/shard.h"
+#include "transport/process_mark.h"
 
 namespace flightshmem {
 
@@ -127,6 +128,7 @@ class Catalog : public std::enable_shared_from_this<Catalog> {
   void UnpinDeferred();
   std::string LargestTables();
 
+  ProcessMark made_in_;  // a fork holds copies of our pins, not pins
   std::shared_ptr<SymmetricHeap> heap_;
   Directory directory_;
   std::mutex mutex_;  // guards what follows

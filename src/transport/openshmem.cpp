@@ -25,6 +25,7 @@
 #include "transport/error_detail.h"
 #include "transport/memory_access.h"
 #include "transport/node_barrier.h"
+#include "transport/process_mark.h"
 #include "transport/providers.h"
 #include "transport/watchdog.h"
 
@@ -196,12 +197,12 @@ std::shared_ptr<OpenShmem>& TheTransport() {
   return *transport;
 }
 
-pid_t started_in = 0;
+std::optional<ProcessMark> started_in;
 
 // At process exit, when this module has started the library. Without it the library's own exit
 // handler would spin until the last PE is there.
 void EndLibrary(int exit_code, void*) {
-  if (getpid() != started_in) _exit(exit_code);  // a fork is no PE, and would hang in what follows
+  if (!started_in->is_here()) _exit(exit_code);  // a fork is no PE, and would hang in what follows
   if (TheTransport()) TheTransport()->AwaitOthers();
   shmem_finalize();
 }
@@ -219,7 +220,7 @@ arrow::Status StartLibrary() {
                      "[init] the OpenSHMEM library did not start, it said ", failed,
                      ": start PEs with `flightshmem run --transport openshmem` or oshrun");
   }
-  started_in = getpid();
+  started_in.emplace();
   on_exit(EndLibrary, nullptr);
   return arrow::Status::OK();
 }

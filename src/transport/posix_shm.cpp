@@ -13,6 +13,7 @@
 #include "transport/error_detail.h"
 #include "transport/memory_access.h"
 #include "transport/node_barrier.h"
+#include "transport/process_mark.h"
 #include "transport/providers.h"
 
 namespace flightshmem {
@@ -69,7 +70,9 @@ class PosixShm final : public Transport {
         barrier_(Areas(), my_pe, options.collective_timeout_s, options.check_interrupt) {
     barrier_.Announce(PeState::kRunning);
   }
-  ~PosixShm() override { barrier_.Announce(PeState::kFinished); }
+  ~PosixShm() override {
+    if (made_in_.is_here()) barrier_.Announce(PeState::kFinished);
+  }
 
   std::string_view name() const override { return "posix_shm"; }
   int my_pe() const override { return my_pe_; }
@@ -91,7 +94,8 @@ class PosixShm final : public Transport {
   }
   arrow::Status PutNbi(GlobalPtr to, const void* from, uint64_t size) override {
     ARROW_RETURN_NOT_OK(CheckRange("put_nbi", to, size));
-    return Put(to, from, size);
+    if (size > 0) std::memcpy(At(to), from, size);
+    return arrow::Status::OK();
   }
   arrow::Status Quiet() override { return Fence(); }
   arrow::Status Fence() override {
@@ -133,6 +137,7 @@ class PosixShm final : public Transport {
     return CompareSwapAt(At(at), expected, desired, width);
   }
 
+  ProcessMark made_in_;
   std::shared_ptr<MemoryFile> file_;
   uint64_t segment_bytes_;
   int my_pe_;

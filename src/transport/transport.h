@@ -12,9 +12,9 @@
 //    the transport. One-sided calls involve no other PE.
 //  * Threads: only the owning thread may call anything but my_pe, n_pes, segment_size, peer and
 //    Abort. Other threads (Flight handlers) reach memory through peer() alone.
-//  * Errors: every failure is a Status whose text is "[call] what, got <value>, PE k/n". A
-//    collective that fails on one PE may leave the others waiting: the caller must converge errors
-//    first (see runtime.py) or Abort.
+//  * Errors: every failure is a Status whose text is "[call] what, got <value>, PE k/n". Wrong
+//    arguments of a collective fail at once, on the PE that gave them, while the others wait: the
+//    caller must converge errors first (see runtime/session.py) or Abort.
 //  * Complete: a blocking call has had its effect on return; a *Nbi call has it after Quiet.
 #pragma once
 
@@ -89,12 +89,15 @@ class Transport : public std::enable_shared_from_this<Transport> {
   arrow::Result<T> CompareSwap(GlobalPtr at, T expected, T desired);
 
   // Collective: nobody leaves before everybody came, and all puts made before are visible after.
-  // Fails with a Status naming the absent PEs when one has ended or collective_timeout passed.
+  // When a PE has ended, the time is over, or a signal interrupts, it fails on every PE (PeerLost,
+  // naming the absent PEs; Cancelled where the signal was), and so does every collective after it.
+  // With PEs on other nodes the library cannot be interrupted: there the timeout aborts the job.
   arrow::Status Barrier();
 
   // Collectives over small values, built on Get and Barrier (collectives.cpp); any size works,
-  // large ones go in pieces. On return the results are complete on this PE.
-  // Broadcast: `bytes` of `root` replace everybody's; equal sizes everywhere.
+  // large ones go in pieces. On return the results are complete on this PE. PEs that find each
+  // other in different calls, or with different sizes, fail (Invalid) and stay in step. Broadcast:
+  // `bytes` of `root` replace everybody's; equal sizes everywhere.
   arrow::Status Broadcast(std::span<std::byte> bytes, int root);
   // AllGather: equal-sized `mine` of every PE, in PE order; out.size() == n_pes * mine.size().
   arrow::Status AllGather(std::span<const std::byte> mine, std::span<std::byte> out);
@@ -110,8 +113,8 @@ class Transport : public std::enable_shared_from_this<Transport> {
   // `code`. Any thread. Does not return.
   [[noreturn]] virtual void Abort(int code, std::string_view message) = 0;
 
-  // Collective: the last call. A PE whose peers are still inside another collective makes that one
-  // fail there instead of hanging. Memory stays mapped until the object dies. Idempotent.
+  // Every PE's last call; waits for nobody. A collective that others are in, or come to, fails
+  // there instead of hanging. Memory stays mapped until the object dies. Idempotent.
   virtual arrow::Status Finalize() = 0;
 
  protected:

@@ -10,6 +10,7 @@ import textwrap
 
 import pytest
 
+from flightshmem.runtime import openshmem
 from flightshmem.testing import run_pes
 
 
@@ -100,6 +101,56 @@ def test_forked_child_is_no_pe() -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         fs.barrier()
     """)
+
+
+def test_forked_child_that_fails_does_not_end_the_job() -> None:
+    program = """
+        import os
+        import flightshmem as fs
+        fs.init()
+        if fs.pe() == 0:
+            child = os.fork()
+            if child == 0:
+                raise ValueError("in the child")
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+        fs.barrier()
+    """
+    job = run_pes(program, 2)
+    assert job.returncode == 0, job.stderr
+    assert "ValueError: in the child" in job.stderr
+
+
+@pytest.mark.parametrize("transport", ["posix_shm", "openshmem"])
+def test_forked_child_that_exits_leaves_no_trace(transport: str) -> None:
+    if transport == "openshmem" and openshmem.why_missing():
+        pytest.skip(openshmem.why_missing())
+    program = """
+        import gc, os, sys
+        import pyarrow as pa
+        import flightshmem as fs
+        from flightshmem import catalog
+        runtime = fs.init()
+        catalog.publish("t", pa.table({"x": list(range(1000))}))
+        table = catalog.lookup("t")
+        batch = table.read(0)
+        runtime.barrier()
+        if fs.pe() == 0:  # while the others wait
+            child = os.fork()
+            if child == 0:
+                del table, batch, runtime
+                gc.collect()
+                sys.exit(9)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+        fs.barrier()
+        catalog.drop("t") if fs.pe() == 0 else None
+        fs.barrier()
+        for _ in range(10):  # would overwrite the shard if the child had taken this PE's pin away
+            catalog.publish("u", pa.table({"x": [-1] * 1000}), mode="replace")
+        assert batch["x"].to_pylist() == list(range(1000))
+        del table, batch
+    """
+    job = run_pes(program, 2, transport)
+    assert job.returncode == 0, job.stderr
 
 
 def test_thread_may_not_call_collectives() -> None:

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real server in a process of its own, for tests.
 
-Run as a script it serves with the options given as JSON, prints where, and stops at SIGTERM or when its
-stdin closes. ``serving`` starts it as one PE or, through the launcher, as several.
+Run as a module it serves with the options given as JSON, prints where, and stops at SIGTERM. ``serving``
+starts it as one PE or, through the launcher, as several.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -76,15 +74,14 @@ def serving(n_pes: int = 1, heap: str = "192M", **options: Any) -> Iterator[Serv
 
 def _main() -> None:
     import flightshmem as fs
+    from flightshmem.cli.serving import parked
     from flightshmem.flight import serve
 
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    with serve(**json.loads(sys.argv[1])) as server:
+    with parked() as wait, serve(**json.loads(sys.argv[1])) as server:
         if fs.pe() == 0:
             ready = {"uri": server.uri, "locations": server.locations, "token": server.token}
             print(json.dumps(ready), flush=True)
-        stop.wait()
+        wait()
 
 
 if __name__ == "__main__":

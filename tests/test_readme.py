@@ -22,10 +22,12 @@ def test_the_quickstart_is_the_example_that_is_run() -> None:
 
 
 def test_the_commands_are_targets_of_make() -> None:
-    listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    output = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    # A make inside `make test` also tells which directory it enters.
+    listed = [line for line in output.splitlines() if line.startswith("  make ")]
     named = set(re.findall(r"\bmake ([a-z]+)\b(?= )", README)) | {"demo", "test"}
-    assert all(f"make {target} " in listed for target in named), named
-    assert len(listed.splitlines()) <= 10
+    assert named <= {line.split()[1] for line in listed}
+    assert len(listed) <= 10
 
 
 def test_links_lead_somewhere() -> None:

@@ -51,7 +51,7 @@ class Serving:
 
 @contextmanager
 def serving(n_pes: int = 1, heap: str = "192M", **options: Any) -> Iterator[Serving]:
-    """Serve nothing yet, with ``options`` of flightshmem.flight.serve."""
+    """Serve nothing yet, with ``options`` of flightshmem.flight.serve and ``grace_s`` of its stop."""
     command = ["-m", "tests.flight.serving", json.dumps(options)]
     if n_pes > 1:
         command = ["-m", "flightshmem", "run", "-n", str(n_pes), *command]
@@ -76,12 +76,17 @@ def _main() -> None:
     import flightshmem as fs
     from flightshmem.cli.serving import parked
     from flightshmem.flight import serve
+    from flightshmem.flight.server import GRACE_S
 
-    with parked() as wait, serve(**json.loads(sys.argv[1])) as server:
+    options = json.loads(sys.argv[1])
+    grace_s = options.pop("grace_s", GRACE_S)
+    with parked() as wait:
+        server = serve(**options)
         if fs.pe() == 0:
             ready = {"uri": server.uri, "locations": server.locations, "token": server.token}
             print(json.dumps(ready), flush=True)
         wait()
+    server.stop(grace_s)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def test_a_reader_that_stalls_is_cancelled() -> None:
 
 
 def test_a_reader_that_goes_on_gets_everything() -> None:
-    with serving() as served:
+    with serving(grace_s=60) as served:
         put_large(served)
         with flight.connect(served.uri) as bare:
             reader = bare.do_get(flight.Ticket(b"large"), served.options())

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real server in a process of its own, for tests.
 
-Run as a module it serves with the options given as JSON, prints where, and stops at SIGTERM. ``serving``
-starts it as one PE or, through the launcher, as several.
+Run as a module it serves with the options given as JSON, prints where, and stops at SIGTERM.
 """
 
 from __future__ import annotations
@@ -50,11 +49,9 @@ class Serving:
 
 
 @contextmanager
-def serving(n_pes: int = 1, heap: str = "192M", **options: Any) -> Iterator[Serving]:
+def serving(heap: str = "192M", **options: Any) -> Iterator[Serving]:
     """Serve nothing yet, with ``options`` of flightshmem.flight.serve and ``grace_s`` of its stop."""
     command = ["-m", "tests.flight.serving", json.dumps(options)]
-    if n_pes > 1:
-        command = ["-m", "flightshmem", "run", "-n", str(n_pes), *command]
     environment = {**os.environ, "FLIGHTSHMEM_HEAP": heap}
     process = subprocess.Popen(
         [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bearer token: where it comes from, where same-user clients on this machine find it.
 
-A server writes ``<port>.token`` (mode 0600) into a directory that only its user can enter: a client of the
-same user reads it there and needs no configuration. The directory is ``$XDG_RUNTIME_DIR/flightshmem`` or,
-without one, ``flightshmem-<uid>`` under the system's directory for temporary files. It is trusted only when
-it is a real directory, owned by this user and closed to all others.
+A server writes ``<port>.token`` (mode 0600: the token, the process) into a directory that only its user can
+enter: a client of the same user reads it there and needs no configuration. The directory is
+``$XDG_RUNTIME_DIR/flightshmem`` or, without one, ``flightshmem-<uid>`` under the system's directory for
+temporary files. It is trusted only when it is a real directory, owned by this user and closed to all others.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ def check_token(token: str) -> str:
 
 
 def read_token_file(path: str | Path) -> str:
-    """Read the token that a file holds (one line)."""
+    """Read the token that a file holds in its first line."""
     try:
-        return check_token(Path(path).read_text(encoding="ascii").strip())
+        first_line, _, _ = Path(path).read_text(encoding="ascii").strip().partition("\n")
+        return check_token(first_line.strip())
     except FileNotFoundError:
         raise FileMissing(f"[token] no token file, got {path}: write the token into it first") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -62,16 +63,17 @@ def token_path(port: int) -> Path:
 
 
 def write_token(port: int, token: str) -> Path:
-    """Leave the token for same-user clients; a file of a server that died there before is replaced."""
+    """Leave the token for same-user clients; files of servers that died without a word go away."""
     path = token_path(port)
     try:
         with suppress(FileExistsError):
             path.parent.mkdir(mode=0o700)
         _check_private(path.parent, stat.S_ISDIR)
+        _remove_orphans(path.parent)
         path.unlink(missing_ok=True)
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(file, "w", encoding="ascii") as out:
-            out.write(token + "\n")
+            out.write(f"{token}\n{os.getpid()}\n")
     except OSError as error:
         if isinstance(error, FlightShmemError):
             raise
@@ -94,6 +96,16 @@ def find_token(port: int) -> str | None:
     _check_private(path.parent, stat.S_ISDIR)
     _check_private(path, stat.S_ISREG)
     return read_token_file(path)
+
+
+def _remove_orphans(directory: Path) -> None:
+    for path in directory.glob("*.token"):
+        with suppress(OSError, ValueError, IndexError):
+            pid = int(path.read_text(encoding="ascii").split()[1])
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                path.unlink()
 
 
 def _directory_path() -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyarrow import flight
+
+from flightshmem.cli.children import start
 
 TIMEOUT_S = 60
 
@@ -53,17 +56,17 @@ def serving(heap: str = "192M", **options: Any) -> Iterator[Serving]:
     """Serve nothing yet, with ``options`` of flightshmem.flight.serve and ``grace_s`` of its stop."""
     command = ["-m", "tests.flight.serving", json.dumps(options)]
     environment = {**os.environ, "FLIGHTSHMEM_HEAP": heap}
-    process = subprocess.Popen(
-        [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    # Ends with the tests, even if those are killed.
+    process = start(
+        [sys.executable, *command], signal.SIGTERM, stdout=subprocess.PIPE, text=True, env=environment
     )
-    assert process.stdin and process.stdout
+    assert process.stdout
     try:
         line = process.stdout.readline()
         if not line:
             raise RuntimeError(f"the server ended with {process.wait(TIMEOUT_S)}")
         yield Serving(process, **json.loads(line))
     finally:
-        process.stdin.close()
         process.terminate()
         process.wait(TIMEOUT_S)
         process.stdout.close()

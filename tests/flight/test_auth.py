@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -93,7 +94,7 @@ def test_our_client(served: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_token_file_is_private_and_goes_away() -> None:
     with serving() as served:
         path = auth.token_path(int(served.uri.rpartition(":")[2]))
-        assert path.read_text().strip() == served.token
+        assert path.read_text().split() == [served.token, str(served.process.pid)]
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         assert len(served.token) >= 40
@@ -105,6 +106,13 @@ def test_a_given_token() -> None:
         assert served.token == "s3cret"
         with connect(served.uri, token="s3cret") as client:
             assert client.list() == []
+
+
+def test_a_token_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(auth.ENVIRONMENT, "of-the-environment")
+    with serving() as served, connect(served.uri) as client:
+        assert served.token == "of-the-environment"
+        assert client.list() == []
 
 
 def test_no_token_must_be_asked_for() -> None:
@@ -165,11 +173,20 @@ class TestTokenFiles:
         with pytest.raises(errors.AuthenticationError, match="not safe"):
             auth.find_token(1)
 
+    def test_files_of_dead_servers_go_away(self, own_directory: Path) -> None:
+        auth.write_token(1, "t")
+        with subprocess.Popen(["true"]) as process:
+            process.wait()
+        (own_directory / "2.token").write_text(f"old\n{process.pid}\n")
+        (own_directory / "3.token").write_text("of some other kind\n")
+        auth.write_token(4, "t")
+        assert sorted(path.name for path in own_directory.iterdir()) == ["1.token", "3.token", "4.token"]
+
     def test_token_files_of_the_user(self, tmp_path: Path) -> None:
         path = tmp_path / "token"
         with pytest.raises(errors.FileMissing, match="no token file"):
             auth.read_token_file(path)
-        for content in ("", "\n", "two words", "ü"):
+        for content in ("", "\n", "two words\n1", "ü"):
             path.write_text(content, encoding="utf-8")
             with pytest.raises((errors.InvalidArgument, errors.AuthenticationError)):
                 auth.read_token_file(path)

@@ -242,12 +242,6 @@ void BindOpening(nb::module_& m) {
       },
       nb::arg("segment_bytes"), nb::arg("timeout_s"));
   m.def(
-      "open_posix_shm_threads",
-      [](uint64_t segment_bytes, double timeout_s, int n_pes) {
-        return Check(OpenPosixShmThreads(Options(segment_bytes, timeout_s), n_pes));
-      },
-      nb::arg("segment_bytes"), nb::arg("timeout_s"), nb::arg("n_pes"));
-  m.def(
       "open_openshmem",
       [](uint64_t segment_bytes, double timeout_s, std::string module_path, bool is_started,
          bool may_shrink, uint64_t slack_bytes) {

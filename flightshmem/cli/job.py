@@ -42,6 +42,8 @@ class Job:
             raise InvalidArgument(f"[run] needs at least one PE, got {self.n_pes}: use -n 1 or more")
         heap = self.heap_bytes or memory.default_heap_bytes(self.n_pes)
         memory.check_heaps_fit(heap, self.n_pes)
+        if self.transport == "openshmem":
+            memory.check_shared_files_fit(self.n_pes)
         return replace(self, heap_bytes=heap)
 
     @property

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 from pathlib import Path
 
-from flightshmem.errors import InvalidArgument
+from flightshmem.errors import InvalidArgument, TransportUnavailable
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
@@ -17,6 +18,9 @@ DEFAULT_HEAP_BYTES = 1 << 30
 
 MAX_SHARE = 0.8
 """What part of the available memory all heaps together may take."""
+
+OPENSHMEM_FILE_BYTES = 8 << 20
+"""What the message buffers of Open MPI's OpenSHMEM take in /dev/shm, per PE (seen: 4.1 MiB)."""
 
 
 def parse_bytes(size: str | int) -> int:
@@ -83,3 +87,14 @@ def check_heaps_fit(heap_bytes: int, n_pes: int) -> None:
         f"but {format_bytes(available)} of memory are available, of which heaps may take "
         f"{MAX_SHARE:.0%}: use --heap {most}M or less, or fewer PEs"
     )
+
+
+def check_shared_files_fit(n_pes: int) -> None:
+    """Raise TransportUnavailable, before anything starts, when /dev/shm is too small for OpenSHMEM."""
+    free, needed = shutil.disk_usage("/dev/shm").free, OPENSHMEM_FILE_BYTES * n_pes
+    if free < needed:
+        raise TransportUnavailable(
+            f"[run] /dev/shm has {format_bytes(free)} free, but OpenSHMEM may take {format_bytes(needed)} "
+            f"there for {n_pes} PEs: make it larger (mount -o remount,size=256M /dev/shm, or --shm-size for a "
+            "container), or use --transport posix_shm, which needs none"
+        )

@@ -95,6 +95,6 @@ def check_shared_files_fit(n_pes: int) -> None:
     if free < needed:
         raise TransportUnavailable(
             f"[run] /dev/shm has {format_bytes(free)} free, but OpenSHMEM may take {format_bytes(needed)} "
-            f"there for {n_pes} PEs: make it larger (mount -o remount,size=256M /dev/shm, or --shm-size for a "
-            "container), or use --transport posix_shm, which needs none"
+            f"there for {n_pes} PEs: make it larger (mount -o remount,size=256M /dev/shm, or --shm-size for "
+            "a container), or use --transport posix_shm, which needs none"
         )

@@ -67,15 +67,15 @@ class Call(Expr):
         return self.args
 
     def __str__(self) -> str:
-        if self.function in _INFIX:
+        if self.function in INFIX:
             left, right = self.args
-            return f"({left} {_INFIX[self.function]} {right})"
+            return f"({left} {INFIX[self.function]} {right})"
         parts = [str(arg) for arg in self.args]
         parts += [f"{name}={_shorten(value)}" for name, value in self.options if value is not None]
         return f"{self.function}({', '.join(parts)})"
 
 
-_INFIX = {
+INFIX = {
     "add": "+",
     "subtract": "-",
     "multiply": "*",

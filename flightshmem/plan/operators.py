@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from flightshmem.errors import InvalidArgument, SchemaError
-from flightshmem.plan.expr import Expr, Literal, call, cast, literal
+from flightshmem.plan.expr import INFIX, Expr, Literal, call, cast, literal
 from flightshmem.plan.types import (
     common_type,
     is_float,
@@ -24,25 +24,6 @@ from flightshmem.plan.types import (
 )
 
 _E = TypeVar("_E", bound=Expr)
-
-_SYMBOLS = {
-    "add": "+",
-    "subtract": "-",
-    "multiply": "*",
-    "divide": "/",
-    "floor_divide": "//",
-    "modulo": "%",
-    "power": "**",
-    "eq": "==",
-    "ne": "!=",
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-    "and": "&",
-    "or": "|",
-    "xor": "^",
-}
 
 
 def arithmetic(function: str, left: Expr, right: Expr) -> Expr:
@@ -164,7 +145,7 @@ def invert(expr: Expr) -> Expr:
 
 
 def _cannot(function: str, left: Expr, right: Expr) -> str:
-    symbol = _SYMBOLS.get(function, function)
+    symbol = INFIX.get(function, function)
     return (
         f"[{symbol}] the operands do not fit, got {left.type} {symbol} {right.type} "
         f"in ({left} {symbol} {right}): cast one of them with astype()"

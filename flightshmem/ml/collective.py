@@ -18,6 +18,7 @@ from xgboost.tracker import RabitTracker
 
 from flightshmem import runtime
 from flightshmem.errors import InvalidArgument, PeerLost, UnsupportedError
+from flightshmem.ml.agreed import FailedElsewhere
 
 T = TypeVar("T")
 
@@ -57,8 +58,9 @@ def agree(operation: str, arguments: Mapping[str, Any]) -> None:
 def together(operation: str, fit: Callable[[], xgboost.Booster]) -> xgboost.Booster:
     """Run ``fit`` on every PE inside XGBoost's collective. Collective.
 
-    ``fit`` must not use our own collectives. If it raises on one PE, XGBoost's collective breaks on the
-    others within a moment; then all raise the error that came first in cause, not its echoes.
+    ``fit`` must not use our own collectives. If it raises on one PE, all raise the error that came first
+    in cause, not its echoes. What can fail on one PE alone is to be agreed upon inside or before (see
+    ``agreed``): XGBoost's collective mostly breaks on the others when one leaves, but not always.
     """
     here = runtime.current()
     booster: xgboost.Booster | None = None
@@ -138,6 +140,8 @@ def _digest(booster: xgboost.Booster) -> str:
 
 
 def _is_echo(error: Exception) -> bool:
+    if isinstance(error, FailedElsewhere):
+        return True
     match = _SOURCE.match(str(error))
     return match is not None and "/src/collective/" in match["file"]
 

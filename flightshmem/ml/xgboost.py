@@ -22,9 +22,11 @@ from flightshmem import runtime
 from flightshmem.errors import InvalidArgument, UnsupportedError
 from flightshmem.frame import DataFrame, from_arrow
 from flightshmem.ml import categories as words
+from flightshmem.ml.agreed import agreed_options
 from flightshmem.ml.categories import Unknown
 from flightshmem.ml.collective import agree, check_one_machine, threads_per_pe, together
 from flightshmem.ml.handoff import Dataset, Fields, Vector, check_fields, dataset_from, dataset_from_table
+from flightshmem.ml.labels import check_labels
 
 __all__ = ["Dataset", "dataset", "predict", "train"]
 
@@ -88,6 +90,8 @@ def train(
     )
     datasets = _datasets(frame, [source for source, _ in evals], _fields(_TRAIN, label, weight))
     del frame
+    with runtime.current().converge(_TRAIN):
+        check_labels(_TRAIN, params, datasets[0].label)
     names, types = list(datasets[0].matrix.columns), datasets[0].feature_types
     categories = datasets[0].matrix.categories
     settings = {"nthread": threads_per_pe(), "verbosity": 1, **params}
@@ -97,7 +101,9 @@ def train(
         watched = list(zip(matrices[1:], [name for _, name in evals], strict=True))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*Empty dataset at worker")  # that is in order
-            booster = xgboost.train(settings, matrices[0], num_boost_round, evals=watched, **options)
+            booster = xgboost.train(
+                settings, matrices[0], num_boost_round, evals=watched, **agreed_options(options)
+            )
         booster.feature_names, booster.feature_types = names, types  # not kept where there are no rows
         return booster
 

@@ -12,7 +12,7 @@ import pytest
 import xgboost
 
 import flightshmem.ml.xgboost as fxgb
-from flightshmem.errors import ColumnNotFound, InvalidArgument
+from flightshmem.errors import ColumnNotFound, InvalidArgument, RemoteError
 from flightshmem.frame import DataFrame, from_arrow
 from flightshmem.runtime import Runtime
 
@@ -177,7 +177,7 @@ def test_a_callback_that_fails_on_one_pe(runtime: Runtime, my_rows: MyRows, numb
 
 
 def test_a_callback_that_stops_on_one_pe(runtime: Runtime, my_rows: MyRows, numbers: pd.DataFrame) -> None:
-    """XGBoost: that worker returns a shorter model, the other one raises."""
+    """XGBoost: that worker returns a shorter model, the other one raises or waits for ever."""
     if runtime.n_pes == 1:
         pytest.skip("one PE may stop when it likes")
 
@@ -185,8 +185,77 @@ def test_a_callback_that_stops_on_one_pe(runtime: Runtime, my_rows: MyRows, numb
         def after_iteration(self, model: object, epoch: int, evals_log: object) -> bool:
             return bool(epoch == 2 and runtime.pe == 0)
 
-    with pytest.raises((ConnectionError, RuntimeError, InvalidArgument)):
+    with pytest.raises(InvalidArgument, match=r"got .*Stops stopping on 1 of \d"):
         fxgb.train(PARAMS, my_rows(numbers), label="y", num_boost_round=5, callbacks=[Stops()])
+
+
+def test_a_callback_that_stops_everywhere(my_rows: MyRows, numbers: pd.DataFrame) -> None:
+    class Stops(xgboost.callback.TrainingCallback):
+        def after_iteration(self, model: object, epoch: int, evals_log: object) -> bool:
+            return epoch == 2
+
+    booster = fxgb.train(PARAMS, my_rows(numbers), label="y", num_boost_round=5, callbacks=[Stops()])
+    assert booster.num_boosted_rounds() == 3
+
+
+@pytest.mark.parametrize("which", ["obj", "custom_metric"])
+def test_a_function_that_fails_on_one_pe(
+    runtime: Runtime, my_rows: MyRows, numbers: pd.DataFrame, which: str
+) -> None:
+    def fails(predictions: np.ndarray, rows: xgboost.DMatrix) -> object:
+        if runtime.pe == runtime.n_pes - 1:
+            raise ZeroDivisionError("not here")
+        return (predictions, np.ones_like(predictions)) if which == "obj" else ("mine", 1.0)
+
+    rows = my_rows(numbers)
+    with pytest.raises((ZeroDivisionError, RemoteError), match="not here"):
+        fxgb.train(PARAMS, rows, label="y", evals=[(rows, "train")], **{which: fails})
+
+
+def test_a_short_gradient_on_one_pe(runtime: Runtime, my_rows: MyRows, numbers: pd.DataFrame) -> None:
+    def short(predictions: np.ndarray, rows: xgboost.DMatrix) -> tuple[np.ndarray, np.ndarray]:
+        gradient = predictions - rows.get_label()
+        return gradient[: len(gradient) - (runtime.pe == 0)], np.ones_like(gradient)
+
+    with pytest.raises(ValueError, match=r"599|gradient and a hessian"):
+        fxgb.train(PARAMS, my_rows(numbers), label="y", num_boost_round=2, obj=short)
+
+
+@pytest.mark.parametrize(
+    ("objective", "bad", "good"),
+    [
+        ("binary:logistic", 1.5, 1.0),
+        ("reg:logistic", -0.5, 0.5),
+        ("binary:logitraw", 2.0, 0.0),
+        ("count:poisson", -0.5, 40.0),
+        ("reg:tweedie", -1.0, 0.0),
+        ("reg:gamma", 0.0, 0.5),
+        ("reg:squaredlogerror", -1.0, -0.5),
+        ("multi:softprob", 3.0, 2.0),
+        ("multi:softmax", 0.5, 0.0),
+    ],
+)
+def test_labels_an_objective_does_not_take(
+    runtime: Runtime, numbers: pd.DataFrame, objective: str, bad: float, good: float
+) -> None:
+    """XGBoost is the oracle: alone, it refuses ``bad`` and takes ``good``."""
+    params = {"objective": objective, "nthread": 1, "verbosity": 0}
+    params |= {"num_class": 3} if "multi" in objective else {}
+    numbers = numbers.assign(y=1.0)
+    labels = np.ones(len(numbers))
+    for value in (good, bad):
+        labels[4] = value
+        alone = xgboost.DMatrix(numbers[["a", "b", "c"]], labels)
+        ours = on_last_pe(runtime, numbers, "y", value)
+        if value == good:
+            xgboost.train(params, alone, 1)
+            fxgb.train(params, ours, label="y", num_boost_round=1)
+        else:
+            with pytest.raises(xgboost.core.XGBoostError):
+                xgboost.train(params, alone, 1)
+            last = runtime.n_pes - 1
+            with pytest.raises(InvalidArgument, match=rf"labels for {objective} must be .*PE {last}/"):
+                fxgb.train(params, ours, label="y", num_boost_round=1)
 
 
 def test_the_name_of_a_prediction_must_be_free(my_rows: MyRows, numbers: pd.DataFrame) -> None:

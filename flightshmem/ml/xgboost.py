@@ -74,9 +74,10 @@ def train(
     ``callbacks``, ``xgb_model``, ``obj``...) and must be alike on every PE. ``nthread`` is by default
     the machine's cores divided by its PEs.
 
-    Raises ``InvalidArgument`` or ``SchemaError``, on every PE, for labels that are null, negative
-    weights, infinite values, no rows at all, arguments that differ between PEs, and whatever XGBoost
-    refuses.
+    Raises ``InvalidArgument`` or ``SchemaError``, on every PE, for labels that are null or outside of what
+    the objective takes, negative weights, infinite values, no rows at all, arguments that differ between
+    PEs, a callback that stops on some PEs only, and whatever XGBoost refuses; and what a callback, ``obj``
+    or ``custom_metric`` raises on one PE (there itself; elsewhere as ``RemoteError`` if it is not ours).
     """
     check_one_machine(_TRAIN)
     if params.get("booster") == "gblinear" and runtime.n_pes() > 1:

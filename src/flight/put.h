@@ -6,12 +6,10 @@
 //                "replace" or "append" says which (create fails when the name is taken, append
 //                makes the table when it is not)
 //   batches      read into private memory, size limits first, then every value validated; written
-//   to
-//                this PE's heap in shards; dictionaries are made one for the whole table
+//                to this PE's heap in shards; dictionaries are made one for the whole table
 //   end          only a stream that the client ended properly is published, in one atomic step
-//   answer       one PutResult whose app_metadata is {"rows": n} (everything arrived; the call's
-//   own
-//                status says whether it was published)
+//   answer       one PutResult whose app_metadata is {"rows": n}: everything arrived; the call's
+//                own status says whether it was published
 //
 // A client that must give up sends a message with app_metadata "abort": nothing is published.
 #pragma once

@@ -6,7 +6,6 @@
 #include <arrow/extension_type.h>
 #include <arrow/type.h>
 #include <arrow/util/byte_size.h>
-#include <arrow/util/utf8.h>
 
 #include <algorithm>
 
@@ -82,11 +81,6 @@ struct SchemaSize {
   int depth = 0;
   bool is_text = true;  // all names are UTF-8
 };
-
-bool IsUtf8(const std::string& text) {
-  arrow::util::InitializeUTF8();
-  return arrow::util::ValidateUTF8(text);
-}
 
 void Measure(const arrow::DataType& type, int depth, SchemaSize& size) {
   size.depth = std::max(size.depth, depth);

@@ -29,7 +29,10 @@ class FailedElsewhere(InvalidArgument):
 
 
 def agreed_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Make what the user's functions in ``options`` raise or decide the same on every PE."""
+    """Make what the user's functions in ``options`` raise or decide the same on every PE. Local.
+
+    The functions in the result are collective, of XGBoost's kind: call them inside its collective only.
+    """
     wrapped = dict(options)
     if runtime.n_pes() == 1:
         return wrapped

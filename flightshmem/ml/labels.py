@@ -36,7 +36,7 @@ def check_labels(operation: str, params: Mapping[str, Any], label: npt.NDArray[n
         here = runtime.current()
         raise InvalidArgument(
             f"[{operation}] labels for {objective} must be {needed}, got {label[wrong[0]]:g} in row "
-            f"{wrong[0]} of this PE's and {len(wrong)} such row(s) in all, PE {here.pe}/{here.n_pes}: "
+            f"{wrong[0]} of this PE's and {len(wrong)} such row(s) here, PE {here.pe}/{here.n_pes}: "
             "map the labels, or take another objective"
         )
 

@@ -172,10 +172,10 @@ class Catalog:
 
     def reclaim(self) -> None: ...
 
-def scatter(heap: Heap, schema: pyarrow.Schema, batches: Sequence[pyarrow.RecordBatch], pes: Sequence[pyarrow.Array]) -> tuple[Shard, pyarrow.RecordBatch]:
-    """Every row goes to the PE its uint32 number says. Collective."""
+def scatter(heap: Heap, schema: pyarrow.Schema, batches: Sequence[pyarrow.RecordBatch], pes: Sequence[pyarrow.Array], staging_bytes: int = ..., max_short_text: int = ..., is_portable: bool = ...) -> tuple[Shard, pyarrow.RecordBatch]:
+    """Every row goes to the PE its uint16 number says. Collective."""
 
-def replicate(heap: Heap, schema: pyarrow.Schema, batches: Sequence[pyarrow.RecordBatch]) -> tuple[Shard, pyarrow.RecordBatch]:
+def replicate(heap: Heap, schema: pyarrow.Schema, batches: Sequence[pyarrow.RecordBatch], staging_bytes: int = ..., max_short_text: int = ..., is_portable: bool = ...) -> tuple[Shard, pyarrow.RecordBatch]:
     """Every PE gets all rows of all PEs. Collective."""
 
 def hash_partition(keys: pyarrow.RecordBatch, n_pes: int) -> pyarrow.UInt32Array:

@@ -28,21 +28,17 @@ def shuffle(table: pa.Table, keys: list[str]) -> pa.Table:
         table = _without_views(table)
         keyed = _select_keys(runtime, table, keys)
         batches = keyed.to_batches() if runtime.n_pes > 1 else []
-        pes = pa.chunked_array([_core.hash_partition(b, runtime.n_pes) for b in batches], pa.uint32())
+        pes = pa.chunked_array([_core.hash_partition(b, runtime.n_pes) for b in batches], pa.uint16())
     unified = unify_dictionaries(table)
     return unified if runtime.n_pes == 1 else _scatter(runtime, unified, pes)
 
 
 def scatter(table: pa.Table, pes: pa.ChunkedArray | pa.Array) -> pa.Table:
-    """Send row i to PE ``pes[i]`` (uint32). Collective."""
+    """Send row i to PE ``pes[i]`` (any integer type; uint16 needs no conversion). Collective."""
     runtime = current()
     with runtime.converge("scatter"):
         chunks = pes.chunks if isinstance(pes, pa.ChunkedArray) else [pes]
-        numbers = pa.chunked_array(chunks, type=pes.type)
-        if numbers.type != pa.uint32():
-            raise SchemaError(
-                f"[scatter] PE numbers must be uint32, got {numbers.type}, {_here(runtime)}: cast them"
-            )
+        numbers = _pe_numbers(runtime, pa.chunked_array(chunks, type=pes.type))
         if len(numbers) != table.num_rows:
             raise InvalidArgument(
                 f"[scatter] one PE number is needed for each of {table.num_rows} rows, "
@@ -198,6 +194,19 @@ def _scatter(runtime: Runtime, table: pa.Table, pes: pa.ChunkedArray) -> pa.Tabl
             begin += batch.num_rows
     _, batch = _core.scatter(runtime.heap, table.schema, batches, numbers)
     return pa.Table.from_batches([batch])
+
+
+def _pe_numbers(runtime: Runtime, pes: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not pa.types.is_integer(pes.type):
+        raise SchemaError(
+            f"[scatter] PE numbers must be integers, got {pes.type}, {_here(runtime)}: cast them"
+        )
+    try:
+        return pes.cast(pa.uint16())
+    except pa.ArrowInvalid as error:
+        raise InvalidArgument(
+            f"[scatter] PE numbers must lie in [0, {runtime.n_pes}), got {pc.min_max(pes)}, {_here(runtime)}"
+        ) from error
 
 
 def _batches(table: pa.Table) -> list[pa.RecordBatch]:

@@ -195,7 +195,7 @@ class SpmdExecutor:
                 _core.hash_partition(batch, self._runtime.n_pes)
                 for batch in key_table(table, keys, types).to_batches()
             ]
-            chunks = pa.chunked_array(pes, pa.uint32())
+            chunks = pa.chunked_array(pes, pa.uint16())
         return exchange.scatter(table, chunks)
 
     # -- aggregations

@@ -26,46 +26,60 @@ arrow::RecordBatchVector ToBatches(const std::vector<nb::object>& objects) {
   return batches;
 }
 
-arrow::Result<std::shared_ptr<arrow::UInt32Array>> ToPeNumbers(nb::handle object) {
+arrow::Result<std::shared_ptr<arrow::UInt16Array>> ToPeNumbers(nb::handle object) {
   auto array = ToArray(object);
-  if (array->type_id() != arrow::Type::UINT32) {
-    return arrow::Status::TypeError("[scatter] PE numbers must be uint32, got ",
+  if (array->type_id() != arrow::Type::UINT16) {
+    return arrow::Status::TypeError("[scatter] PE numbers must be uint16, got ",
                                     array->type()->ToString());
   }
-  return std::static_pointer_cast<arrow::UInt32Array>(array);
+  return std::static_pointer_cast<arrow::UInt16Array>(array);
 }
 
 ShardAndBatch PyScatter(const HeapPtr& heap, nb::handle schema,
-                        const std::vector<nb::object>& batches,
-                        const std::vector<nb::object>& pes) {
+                        const std::vector<nb::object>& batches, const std::vector<nb::object>& pes,
+                        int64_t staging_bytes, int64_t max_short_text, bool is_portable) {
+  const ExchangeOptions options{staging_bytes, max_short_text, is_portable};
   const auto fields = ToSchema(schema);
   const auto rows = ToBatches(batches);
-  std::vector<std::shared_ptr<arrow::UInt32Array>> numbers;
+  std::vector<std::shared_ptr<arrow::UInt16Array>> numbers;
   for (const nb::object& object : pes) numbers.push_back(Check(ToPeNumbers(object)));
-  auto [shard, batch] = CheckUnlocked([&] { return Scatter(heap, fields, rows, numbers); });
+  auto [shard, batch] =
+      CheckUnlocked([&] { return Scatter(heap, fields, rows, numbers, options); });
   return {std::move(shard), FromBatch(batch)};
 }
 
 ShardAndBatch PyReplicate(const HeapPtr& heap, nb::handle schema,
-                          const std::vector<nb::object>& batches) {
+                          const std::vector<nb::object>& batches, int64_t staging_bytes,
+                          int64_t max_short_text, bool is_portable) {
+  const ExchangeOptions options{staging_bytes, max_short_text, is_portable};
   const auto fields = ToSchema(schema);
   const auto rows = ToBatches(batches);
-  auto [shard, batch] = CheckUnlocked([&] { return Replicate(heap, fields, rows); });
+  auto [shard, batch] = CheckUnlocked([&] { return Replicate(heap, fields, rows, options); });
   return {std::move(shard), FromBatch(batch)};
 }
 
 }  // namespace
 
 void bind_exchange(nb::module_& m) {
+  const ExchangeOptions defaults;
   m.def("scatter", PyScatter, nb::arg("heap"), nb::arg("schema"), nb::arg("batches"),
-        nb::arg("pes"), "Every row goes to the PE its uint32 number says. Collective.",
+        nb::arg("pes"), nb::arg("staging_bytes") = defaults.staging_bytes,
+        nb::arg("max_short_text") = defaults.max_short_text,
+        nb::arg("is_portable") = defaults.is_portable,
+        "Every row goes to the PE its uint16 number says. Collective.",
         nb::sig("def scatter(heap: Heap, schema: pyarrow.Schema, "
-                "batches: Sequence[pyarrow.RecordBatch], pes: Sequence[pyarrow.Array]) "
+                "batches: Sequence[pyarrow.RecordBatch], pes: Sequence[pyarrow.Array], "
+                "staging_bytes: int = ..., max_short_text: int = ..., is_portable: bool = ...) "
                 "-> tuple[Shard, pyarrow.RecordBatch]"));
   m.def("replicate", PyReplicate, nb::arg("heap"), nb::arg("schema"), nb::arg("batches"),
+        nb::arg("staging_bytes") = defaults.staging_bytes,
+        nb::arg("max_short_text") = defaults.max_short_text,
+        nb::arg("is_portable") = defaults.is_portable,
         "Every PE gets all rows of all PEs. Collective.",
         nb::sig("def replicate(heap: Heap, schema: pyarrow.Schema, "
-                "batches: Sequence[pyarrow.RecordBatch]) -> tuple[Shard, pyarrow.RecordBatch]"));
+                "batches: Sequence[pyarrow.RecordBatch], staging_bytes: int = ..., "
+                "max_short_text: int = ..., is_portable: bool = ...) "
+                "-> tuple[Shard, pyarrow.RecordBatch]"));
 }
 
 }  // namespace flightshmem::bindings

@@ -3,7 +3,6 @@
 
 #include <arrow/array/data.h>
 #include <arrow/buffer.h>
-#include <arrow/util/bitmap_generate.h>
 
 #include <cstring>
 #include <utility>
@@ -16,12 +15,28 @@ void ZeroAfter(const Region& region, uint64_t next, std::byte* block) {
   std::memset(block + end, 0, next - end);
 }
 
-void Pack(const Region& map, const Region& bitmap, int64_t rows, const std::byte* scratch,
-          std::byte* block) {
-  const std::byte* next = scratch + map.offset;
-  arrow::internal::GenerateBitsUnrolled(reinterpret_cast<uint8_t*>(block + bitmap.offset), 0, rows,
-                                        [&] { return *next++ != std::byte{0}; });
-}
+// Adds one source's bits to words that are still to be zeroed when they are met first.
+class Stitcher {
+ public:
+  explicit Stitcher(std::byte* bitmap) : words_(reinterpret_cast<uint64_t*>(bitmap)) {}
+
+  void Add(int64_t begin, int64_t count, const BitEdges& edges) {
+    if (count == 0) return;
+    const int64_t end = begin + count;
+    if (begin % 64 != 0) Or(begin / 64, edges.head);
+    if (end % 64 != 0) Or(end / 64, edges.tail);
+  }
+
+ private:
+  void Or(int64_t word, uint64_t bits) {
+    if (word != last_) words_[word] = 0;
+    last_ = word;
+    words_[word] |= bits;
+  }
+
+  uint64_t* words_;
+  int64_t last_ = -1;
+};
 
 std::shared_ptr<arrow::Buffer> Slice(const std::shared_ptr<arrow::Buffer>& message,
                                      const Region& region) {
@@ -48,16 +63,23 @@ void WriteMargins(const std::vector<ColumnShape>& shapes, const ShardLayout& lay
   if (last != nullptr) ZeroAfter(*last, layout.block_bytes, block);
 }
 
-void PackBitmaps(const std::vector<ColumnShape>& shapes, const ShardLayout& layout,
-                 const std::byte* scratch, std::byte* block) {
+void StitchBitmaps(const std::vector<ColumnShape>& shapes, const ShardLayout& layout,
+                   const Counts& counts, int destination, const EdgesBySource& edges,
+                   std::byte* block) {
   for (size_t c = 0; c < shapes.size(); ++c) {
     const ColumnPlace& place = layout.columns[c];
-    if (place.validity.bytes > 0) {
-      Pack(place.validity_map, place.validity, layout.rows, scratch, block);
-    }
-    if (shapes[c].kind == ColumnKind::kBool) {
-      Pack(place.bool_map, place.values, layout.rows, scratch, block);
-    }
+    const auto stitch = [&](const Region& bitmap, size_t which) {
+      if (bitmap.bytes == 0) return;
+      Stitcher stitcher(block + bitmap.offset);
+      int64_t begin = 0;
+      for (int source = 0; source < counts.n_sources(); ++source) {
+        const int64_t rows = counts.rows(source, destination);
+        stitcher.Add(begin, rows, edges[source][2 * c + which]);
+        begin += rows;
+      }
+    };
+    stitch(place.validity, 0);
+    if (shapes[c].kind == ColumnKind::kBool) stitch(place.values, 1);
   }
 }
 

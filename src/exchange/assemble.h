@@ -17,9 +17,14 @@ namespace flightshmem {
 void WriteMargins(const std::vector<ColumnShape>& shapes, const ShardLayout& layout,
                   std::byte* block);
 
-// Packs the byte maps in `scratch` into the bitmaps of `block`. REQUIRES: all sources have written.
-void PackBitmaps(const std::vector<ColumnShape>& shapes, const ShardLayout& layout,
-                 const std::byte* scratch, std::byte* block);
+// The edges of every source, in order of sources: two per column, of its validity and of its bools.
+using EdgesBySource = std::vector<std::vector<BitEdges>>;
+
+// Completes the bitmaps of `block`: writes the words that sources share. REQUIRES: all sources have
+// written.
+void StitchBitmaps(const std::vector<ColumnShape>& shapes, const ShardLayout& layout,
+                   const Counts& counts, int destination, const EdgesBySource& edges,
+                   std::byte* block);
 
 // The batch that lies in `message` (the whole shard block); its buffers keep `message` alive.
 // `sample`: a batch with the same dictionaries; null when there are no dictionary columns.

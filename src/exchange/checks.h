@@ -18,7 +18,7 @@ namespace flightshmem {
 // PE.
 arrow::Status CheckRows(const Transport& transport, const arrow::Schema& schema,
                         const arrow::RecordBatchVector& batches,
-                        const std::vector<std::shared_ptr<arrow::UInt32Array>>& pes);
+                        const std::vector<std::shared_ptr<arrow::UInt16Array>>& pes);
 // As CheckRows, for rows without a PE of their own.
 arrow::Status CheckBatches(const Transport& transport, const arrow::Schema& schema,
                            const arrow::RecordBatchVector& batches);

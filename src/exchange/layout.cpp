@@ -5,7 +5,6 @@
 #include <arrow/type_traits.h>
 #include <arrow/util/bit_util.h>
 
-#include <limits>
 #include <string>
 
 namespace flightshmem {
@@ -45,23 +44,26 @@ Totals Sum(const Counts& counts, int end, int destination, size_t column) {
   return totals;
 }
 
+bool HasLongText(const Counts& counts, size_t column, int64_t max_text) {
+  for (int d = 0; d < counts.n_destinations(); ++d) {
+    if (Sum(counts, counts.n_sources(), d, column).text_bytes > max_text) return true;
+  }
+  return false;
+}
+
 uint64_t BitmapBytes(int64_t rows) {
   return static_cast<uint64_t>(arrow::bit_util::BytesForBits(rows));
 }
 
-ColumnPlace Place(const ColumnShape& shape, const Totals& totals, Placer* block, Placer* scratch) {
+ColumnPlace Place(const ColumnShape& shape, const Totals& totals, Placer* block) {
   const auto rows = static_cast<uint64_t>(totals.rows);
   ColumnPlace place;
   place.nulls = totals.nulls;
   if (shape.kind == ColumnKind::kNull) return place;
-  if (totals.nulls > 0) {
-    place.validity = block->Take(BitmapBytes(totals.rows));
-    place.validity_map = scratch->Take(rows);
-  }
+  if (totals.nulls > 0) place.validity = block->Take(BitmapBytes(totals.rows));
   switch (shape.kind) {
     case ColumnKind::kBool:
       place.values = block->Take(BitmapBytes(totals.rows));
-      place.bool_map = scratch->Take(rows);
       break;
     case ColumnKind::kText:
       place.values = block->Take((rows + 1) * shape.width);
@@ -75,12 +77,13 @@ ColumnPlace Place(const ColumnShape& shape, const Totals& totals, Placer* block,
 
 arrow::Result<ColumnShape> ShapeOf(const arrow::Field& field) {
   const arrow::DataType& type = PhysicalType(*field.type());
-  if (type.id() == arrow::Type::NA) return ColumnShape{ColumnKind::kNull, 0};
-  if (type.id() == arrow::Type::BOOL) return ColumnShape{ColumnKind::kBool, 1};
-  if (arrow::is_binary_like(type.id())) return ColumnShape{ColumnKind::kText, 4};
-  if (arrow::is_large_binary_like(type.id())) return ColumnShape{ColumnKind::kText, 8};
+  if (type.id() == arrow::Type::NA) return ColumnShape{ColumnKind::kNull, 0, 0};
+  if (type.id() == arrow::Type::BOOL) return ColumnShape{ColumnKind::kBool, 1, 1};
+  if (arrow::is_binary_like(type.id())) return ColumnShape{ColumnKind::kText, 4, 4};
+  if (arrow::is_large_binary_like(type.id())) return ColumnShape{ColumnKind::kText, 8, 8};
   if (arrow::is_primitive(type.id()) || arrow::is_fixed_size_binary(type.id())) {
-    return ColumnShape{ColumnKind::kFixed, static_cast<uint64_t>(type.byte_width())};
+    const auto width = static_cast<uint64_t>(type.byte_width());
+    return ColumnShape{ColumnKind::kFixed, width, width};
   }
   return arrow::Status::NotImplemented("[exchange] column '", field.name(),
                                        "' cannot move between PEs, got type ",
@@ -114,21 +117,26 @@ Counts::Counts(int n_sources, int n_destinations, size_t n_columns)
       stride_(1 + 2 * n_columns),
       values_(static_cast<size_t>(n_sources) * n_destinations * stride_) {}
 
+Region OwnWords(const BitPiece& piece) {
+  const int64_t first = (piece.begin + 63) / 64;
+  const int64_t end = (piece.begin + piece.count) / 64;
+  if (piece.offset == 0 || end <= first) return {};
+  return {piece.offset + static_cast<uint64_t>(first) * 8, static_cast<uint64_t>(end - first) * 8};
+}
+
 ShardLayout LayOutShard(const std::vector<ColumnShape>& shapes, const Counts& counts,
                         int destination, uint64_t metadata_bytes) {
   ShardLayout layout;
   layout.metadata_bytes = metadata_bytes;
   Placer block(metadata_bytes);
-  Placer scratch(0);
   for (int source = 0; source < counts.n_sources(); ++source) {
     layout.rows += counts.rows(source, destination);
   }
   for (size_t c = 0; c < shapes.size(); ++c) {
     const Totals totals = Sum(counts, counts.n_sources(), destination, c);
-    layout.columns.push_back(Place(shapes[c], totals, &block, &scratch));
+    layout.columns.push_back(Place(shapes[c], totals, &block));
   }
   layout.block_bytes = block.end();
-  layout.scratch_bytes = scratch.end();
   return layout;
 }
 
@@ -140,12 +148,13 @@ std::vector<ColumnPiece> PiecesOf(const std::vector<ColumnShape>& shapes, const 
     const ColumnPlace& place = layout.columns[c];
     const Totals before = Sum(counts, source, destination, c);
     const auto first_row = static_cast<uint64_t>(before.rows);
+    const auto bits_of = [&](const Region& bitmap) {
+      return BitPiece{bitmap.offset, before.rows, static_cast<int64_t>(rows)};
+    };
     ColumnPiece& piece = pieces[c];
-    if (place.validity_map.bytes > 0) {
-      piece.validity_map = {place.validity_map.offset + first_row, rows};
-    }
+    if (place.validity.bytes > 0) piece.validity = bits_of(place.validity);
     if (shapes[c].kind == ColumnKind::kBool) {
-      piece.bool_map = {place.bool_map.offset + first_row, rows};
+      if (place.values.bytes > 0) piece.bools = bits_of(place.values);
     } else if (shapes[c].kind == ColumnKind::kText) {
       const auto bytes = static_cast<uint64_t>(counts.text_bytes(source, destination, c));
       piece.values = {place.values.offset + (first_row + 1) * shapes[c].width,
@@ -159,22 +168,19 @@ std::vector<ColumnPiece> PiecesOf(const std::vector<ColumnShape>& shapes, const 
   return pieces;
 }
 
-arrow::Status CheckTextFits(const arrow::Schema& schema, const std::vector<ColumnShape>& shapes,
-                            const Counts& counts) {
-  for (size_t c = 0; c < shapes.size(); ++c) {
-    if (shapes[c].kind != ColumnKind::kText || shapes[c].width != 4) continue;
-    for (int d = 0; d < counts.n_destinations(); ++d) {
-      const int64_t bytes = Sum(counts, counts.n_sources(), d, c).text_bytes;
-      if (bytes <= std::numeric_limits<int32_t>::max()) continue;
-      const arrow::Field& field = *schema.field(static_cast<int>(c));
-      const bool is_string = field.type()->id() == arrow::Type::STRING;
-      return arrow::Status::CapacityError(
-          "[exchange] column '", field.name(),
-          "' would hold more text than 32-bit offsets reach, got ", bytes, " bytes, PE ", d, "/",
-          counts.n_sources(), ": cast it to ", is_string ? "large_string" : "large_binary");
-    }
+std::shared_ptr<arrow::Schema> WidenLongText(const std::shared_ptr<arrow::Schema>& schema,
+                                             const Counts& counts, int64_t max_text,
+                                             std::vector<ColumnShape>* shapes) {
+  arrow::FieldVector fields = schema->fields();
+  for (size_t c = 0; c < shapes->size(); ++c) {
+    ColumnShape& shape = (*shapes)[c];
+    if (shape.kind != ColumnKind::kText || shape.width != 4) continue;
+    if (!HasLongText(counts, c, max_text)) continue;
+    shape.width = 8;
+    const bool is_string = PhysicalType(*fields[c]->type()).id() == arrow::Type::STRING;
+    fields[c] = fields[c]->WithType(is_string ? arrow::large_utf8() : arrow::large_binary());
   }
-  return arrow::Status::OK();
+  return arrow::schema(std::move(fields), schema->metadata());
 }
 
 }  // namespace flightshmem

@@ -93,6 +93,7 @@ arrow::Result<Block> SymmetricHeap::Allocate(uint64_t size) {
   for (const bool retry : {false, true}) {
     if (retry) Reclaim();
     std::lock_guard lock(mutex_);
+    FreeWaiting();
     if (const auto offset = allocator_.Allocate(size)) return MakeBlock(*offset, size);
   }
   return Exhausted(size, stats(), transport_->my_pe());
@@ -107,6 +108,7 @@ SymmetricHeap::Proposal SymmetricHeap::Propose(uint64_t size, uint64_t limit) {
   for (const bool retry : {false, true}) {
     if (retry) Reclaim();
     std::lock_guard lock(mutex_);
+    FreeWaiting();
     const auto offset = allocator_.HighestFit(size, limit);
     if (offset || retry) {
       return {offset ? static_cast<int64_t>(*offset) : -1, allocator_.stats()};
@@ -163,8 +165,9 @@ void SymmetricHeap::Reclaim() {
   for (const HeapTenant& tenant : tenants()) tenant.reclaim();
 }
 
-HeapStats SymmetricHeap::stats() const {
+HeapStats SymmetricHeap::stats() {
   std::lock_guard lock(mutex_);
+  FreeWaiting();
   return allocator_.stats();
 }
 
@@ -181,6 +184,22 @@ void SymmetricHeap::Free(uint64_t offset) {
   if (closed_) return;
   std::lock_guard lock(mutex_);
   allocator_.Free(offset);
+}
+
+void SymmetricHeap::FreeWhenZero(Block block, const std::atomic<int64_t>* holders) {
+  if (block.heap_ == nullptr || holders->load(std::memory_order_acquire) == 0) return;
+  // Only the place is kept: a block would keep the heap alive, and the heap the block.
+  const std::shared_ptr<SymmetricHeap> heap = std::move(block.heap_);
+  std::lock_guard lock(heap->mutex_);
+  heap->waiting_.push_back({block.where_.offset, holders});
+}
+
+void SymmetricHeap::FreeWaiting() {
+  std::erase_if(waiting_, [&](const Waiting& waiting) {
+    const bool is_free = waiting.holders->load(std::memory_order_acquire) == 0;
+    if (is_free) allocator_.Free(waiting.offset);
+    return is_free;
+  });
 }
 
 std::shared_ptr<arrow::Buffer> SymmetricHeap::ToBuffer(Block block, uint64_t size) {

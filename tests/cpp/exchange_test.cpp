@@ -3,6 +3,7 @@
 
 #include <arrow/array/builder_primitive.h>
 #include <arrow/compute/api_vector.h>
+#include <arrow/compute/cast.h>
 #include <arrow/datum.h>
 #include <arrow/json/from_string.h>
 #include <arrow/table.h>
@@ -84,15 +85,15 @@ std::shared_ptr<arrow::RecordBatch> TestBatch(int pe, int rows) {
   return arrow::RecordBatch::Make(schema, rows, columns);
 }
 
-uint32_t Destination(int pe, int64_t row, int n_pes) {
-  return static_cast<uint32_t>((row * 2654435761u + pe) >> 4) % n_pes;
+uint16_t Destination(int pe, int64_t row, int n_pes) {
+  return static_cast<uint16_t>(static_cast<uint32_t>((row * 2654435761u + pe) >> 4) % n_pes);
 }
 
-std::shared_ptr<arrow::UInt32Array> PesOf(int pe, int64_t begin, int64_t rows, int n_pes) {
-  auto buffer = VALUE(arrow::AllocateBuffer(rows * 4));
-  auto* pes = reinterpret_cast<uint32_t*>(buffer->mutable_data());
+std::shared_ptr<arrow::UInt16Array> PesOf(int pe, int64_t begin, int64_t rows, int n_pes) {
+  auto buffer = VALUE(arrow::AllocateBuffer(rows * 2));
+  auto* pes = reinterpret_cast<uint16_t*>(buffer->mutable_data());
   for (int64_t i = 0; i < rows; ++i) pes[i] = Destination(pe, begin + i, n_pes);
-  return std::make_shared<arrow::UInt32Array>(rows,
+  return std::make_shared<arrow::UInt16Array>(rows,
                                               std::shared_ptr<arrow::Buffer>(std::move(buffer)));
 }
 
@@ -147,42 +148,60 @@ void CheckShard(const Shard& shard, const arrow::RecordBatch& batch,
   CHECK(body_of(shard, batch)->Equals(*body_of(local, *local_batch)));
 }
 
-void RunScatter(int n_pes, Reach reach) {
+void RunScatter(int n_pes, Reach reach, const ExchangeOptions& options = {}) {
   RunOnPes(n_pes, kSegmentBytes, reach, [&](const std::shared_ptr<SymmetricHeap>& heap) {
     const int pe = heap->transport()->my_pe();
     for (int round = 0; round < 2; ++round) {
       Poison(*heap);
       const auto batches = Slices(TestBatch(pe, RowsOf(pe)));
-      std::vector<std::shared_ptr<arrow::UInt32Array>> pes;
+      std::vector<std::shared_ptr<arrow::UInt16Array>> pes;
       int64_t begin = 0;
       for (const auto& batch : batches) {
         pes.push_back(PesOf(pe, begin, batch->num_rows(), n_pes));
         begin += batch->num_rows();
       }
-      const auto [shard, batch] = VALUE(Scatter(heap, TestSchema(), batches, pes));
+      const auto [shard, batch] = VALUE(Scatter(heap, TestSchema(), batches, pes, options));
       CHECK(heap->stats().blocks == 1);
       CheckShard(shard, *batch, Expected(pe, n_pes), *heap);
     }
   });
 }
 
-void RunReplicate(int n_pes, Reach reach) {
+// The rows are the same everywhere; a node keeps them once, where there is most room.
+void RunReplicate(int n_pes, Reach reach, const ExchangeOptions& options = {}) {
   RunOnPes(n_pes, kSegmentBytes, reach, [&](const std::shared_ptr<SymmetricHeap>& heap) {
-    const int pe = heap->transport()->my_pe();
+    Transport& transport = *heap->transport();
+    const int pe = transport.my_pe();
     Poison(*heap);
+    const int roomiest = n_pes - 1;
+    const Block taken = VALUE(heap->Allocate(pe == roomiest ? 64 : 4096));
     const auto batches = Slices(TestBatch(pe, RowsOf(pe)));
-    const auto [shard, batch] = VALUE(Replicate(heap, TestSchema(), batches));
-    CHECK(heap->stats().blocks == 1);
+    const auto [shard, batch] = VALUE(Replicate(heap, TestSchema(), batches, options));
+    const int keeper = reach == Reach::kDirect ? roomiest : pe;
+    CHECK(shard.where.pe == keeper);
+    CHECK(heap->stats().blocks == 1 + (pe == keeper ? 1 : 0));
     CheckShard(shard, *batch, Expected(-1, n_pes), *heap);
   });
 }
 
 FS_TEST(ScatterThroughPointers) {
-  for (int n_pes : {1, 2, 3, 5}) RunScatter(n_pes, Reach::kDirect);
+  for (int n_pes : {1, 2, 3, 5, 8}) RunScatter(n_pes, Reach::kDirect);
+}
+
+FS_TEST(ScatterOnAnyProcessor) {
+  const ExchangeOptions portable{.is_portable = true};
+  for (int n_pes : {2, 3}) RunScatter(n_pes, Reach::kDirect, portable);
+  RunScatter(3, Reach::kRemoteOnly, {.staging_bytes = 4000, .is_portable = true});
 }
 
 FS_TEST(ScatterByPuts) {
   for (int n_pes : {2, 4}) RunScatter(n_pes, Reach::kRemoteOnly);
+}
+
+FS_TEST(ScatterByPutsThroughSmallStages) {
+  for (int64_t staging_bytes : {int64_t{1}, int64_t{4000}, int64_t{100000}}) {
+    RunScatter(3, Reach::kRemoteOnly, {.staging_bytes = staging_bytes});
+  }
 }
 
 FS_TEST(ReplicateThroughPointers) {
@@ -191,6 +210,40 @@ FS_TEST(ReplicateThroughPointers) {
 
 FS_TEST(ReplicateByPuts) { RunReplicate(3, Reach::kRemoteOnly); }
 
+FS_TEST(BorrowersMayLetGoLast) {
+  RunOnPes(3, kSegmentBytes, Reach::kDirect, [](const std::shared_ptr<SymmetricHeap>& heap) {
+    Transport& transport = *heap->transport();
+    auto rows = VALUE(Replicate(heap, TestSchema(), {TestBatch(transport.my_pe(), 10)}));
+    const bool keeps = rows.shard.where.pe == transport.my_pe();
+    if (keeps) rows = {};
+    CHECK_OK(transport.Barrier());
+    if (keeps) CHECK(heap->stats().blocks == 1);
+    if (!keeps) CHECK(rows.batch->num_rows() == 30 && rows.batch->ValidateFull().ok());
+    CHECK_OK(transport.Barrier());
+    rows = {};
+    CHECK_OK(transport.Barrier());
+    CHECK(heap->stats().blocks == 0);
+  });
+}
+
+FS_TEST(LongTextGetsWideOffsets) {
+  const ExchangeOptions options{.max_short_text = 5000};
+  RunOnPes(2, kSegmentBytes, Reach::kDirect, [&](const std::shared_ptr<SymmetricHeap>& heap) {
+    const int pe = heap->transport()->my_pe();
+    const auto batch = TestBatch(pe, RowsOf(0));
+    const auto pes = PesOf(pe, 0, batch->num_rows(), 2);
+    const auto [shard, result] = VALUE(Scatter(heap, TestSchema(), {batch}, {pes}, options));
+    CHECK(result->schema()->GetFieldByName("text")->type()->Equals(arrow::large_utf8()));
+    CHECK(result->schema()->GetFieldByName("long_text")->type()->Equals(arrow::large_utf8()));
+    CHECK_OK(result->ValidateFull());
+    const auto plain = VALUE(Scatter(heap, TestSchema(), {batch}, {pes}));
+    CHECK(plain.batch->schema()->Equals(*TestSchema()));
+    const auto narrow = result->GetColumnByName("text");
+    const auto wide = plain.batch->GetColumnByName("text");
+    CHECK(VALUE(arrow::compute::Cast(*wide, arrow::large_utf8()))->Equals(narrow));
+  });
+}
+
 FS_TEST(NoRoomOnOnePeFailsAlikeOnAll) {
   RunOnPes(3, 3 << 20, Reach::kDirect, [](const std::shared_ptr<SymmetricHeap>& heap) {
     const int pe = heap->transport()->my_pe();
@@ -198,9 +251,9 @@ FS_TEST(NoRoomOnOnePeFailsAlikeOnAll) {
     auto numbers = VALUE(arrow::json::ArrayFromJSONString(arrow::int64(), Column(0, pe, rows)));
     const auto schema = arrow::schema({arrow::field("id", arrow::int64())});
     const auto batch = arrow::RecordBatch::Make(schema, rows, {numbers});
-    auto buffer = VALUE(arrow::AllocateBuffer(rows * 4));
-    std::fill_n(reinterpret_cast<uint32_t*>(buffer->mutable_data()), rows, 2);  // all to PE 2
-    auto pes = std::make_shared<arrow::UInt32Array>(
+    auto buffer = VALUE(arrow::AllocateBuffer(rows * 2));
+    std::fill_n(reinterpret_cast<uint16_t*>(buffer->mutable_data()), rows, 2);  // all to PE 2
+    auto pes = std::make_shared<arrow::UInt16Array>(
         rows, std::shared_ptr<arrow::Buffer>(std::move(buffer)));
     const HeapStats before = heap->stats();
     for (int round = 0; round < 2; ++round) {
@@ -233,8 +286,8 @@ FS_TEST(PeNumbersBeyondTheJobFailAlikeOnAll) {
     const auto schema = arrow::schema({arrow::field("a", arrow::int8())});
     const auto one = VALUE(arrow::json::ArrayFromJSONString(arrow::int8(), "[1]"));
     const char* number = heap->transport()->my_pe() == 1 ? "[2]" : "[1]";
-    const auto pes = std::static_pointer_cast<arrow::UInt32Array>(
-        VALUE(arrow::json::ArrayFromJSONString(arrow::uint32(), number)));
+    const auto pes = std::static_pointer_cast<arrow::UInt16Array>(
+        VALUE(arrow::json::ArrayFromJSONString(arrow::uint16(), number)));
     const auto batch = arrow::RecordBatch::Make(schema, 1, {one});
     const arrow::Status status = Scatter(heap, schema, {batch}, {pes}).status();
     CHECK(status.IsInvalid());

@@ -75,6 +75,7 @@ inline void RunOnPes(int n_pes, uint64_t segment_bytes, Reach reach,
       if (reach == Reach::kRemoteOnly) transport = std::make_shared<RemoteOnly>(transport);
       auto heap = VALUE(SymmetricHeap::Make(transport, Catalog::kEndOffset));
       body(heap);
+      CHECK_OK(transport->Barrier());  // until then other PEs may hold blocks of this one
       CHECK(heap->stats().blocks == 0);
       CHECK_OK(transport->Finalize());
     });

@@ -19,7 +19,7 @@ N_PES = 1009  # large, so that unequal hashes hardly ever agree by chance
 def pes(*columns: pa.Array, n_pes: int = N_PES) -> list[int]:
     batch = pa.record_batch(list(columns), [f"k{i}" for i in range(len(columns))])
     result = _core.hash_partition(batch, n_pes)
-    assert result.type == pa.uint32()
+    assert result.type == pa.uint16()
     assert result.null_count == 0
     return result.to_pylist()
 

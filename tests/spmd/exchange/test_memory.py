@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +42,7 @@ def poison(runtime: Runtime) -> None:
 def test_older_bytes_do_not_show(runtime: Runtime, replicate: bool) -> None:
     gc.collect()
     table = some_rows()
-    pes = pa.array(np.arange(table.num_rows) % runtime.n_pes, pa.uint32())
+    pes = pa.array(np.arange(table.num_rows) % runtime.n_pes, pa.uint16())
     poison(runtime)
     batch = table.to_batches()[0]
     if replicate:
@@ -54,6 +55,24 @@ def test_older_bytes_do_not_show(runtime: Runtime, replicate: bool) -> None:
     assert (body != 0xAB).all()
 
 
+def unchanged_by(runtime: Runtime, attempt: Callable[[], object]) -> None:
+    """Run what fails; blocks and bytes in use must be as before."""
+    kept = ("used_bytes", "blocks")
+    before = {key: runtime.heap.stats()[key] for key in kept}
+    try:
+        attempt()
+    finally:
+        assert {key: runtime.heap.stats()[key] for key in kept} == before
+
+
+def check_exhausted(runtime: Runtime, error: HeapExhausted, pes: set[int]) -> None:
+    assert error.pe in pes
+    assert len(set(runtime.allgather(str(error).encode()))) == 1
+    assert error.requested > 8 * ROWS
+    assert error.largest <= 50_064
+    assert f"PE {error.pe}/{runtime.n_pes}" in str(error)
+
+
 def test_full_heap_fails_on_all_pes_and_leaks_nothing(runtime: Runtime) -> None:
     gc.collect()
     table = pa.table({"v": np.arange(ROWS), "s": ["text"] * ROWS})
@@ -61,31 +80,69 @@ def test_full_heap_fails_on_all_pes_and_leaks_nothing(runtime: Runtime) -> None:
     room = runtime.heap.stats()["largest_free_bytes"]
     last = runtime.pe == runtime.n_pes - 1
     hold = runtime.heap.allocate(room - 50_000) if last else None
-    before = runtime.heap.stats()
-    for attempt in (
-        lambda: exchange.scatter(table, to_last),
-        lambda: _core.replicate(runtime.heap, table.schema, table.to_batches()),
-    ):
-        with pytest.raises(HeapExhausted, match=r"--heap") as caught:
-            attempt()
-        error = caught.value
-        assert error.pe == runtime.n_pes - 1
-        assert error.requested > 8 * ROWS
-        assert error.largest <= 50_064
-        assert f"PE {error.pe}/{runtime.n_pes}" in str(error)
-        after = runtime.heap.stats()
-        assert {k: after[k] for k in ("used_bytes", "blocks")} == {
-            k: before[k] for k in ("used_bytes", "blocks")
-        }
-    del hold, caught, error
+    with pytest.raises(HeapExhausted, match=r"--heap") as caught:
+        unchanged_by(runtime, lambda: exchange.scatter(table, to_last))
+    check_exhausted(runtime, caught.value, {runtime.n_pes - 1})
+    hold = runtime.heap.allocate(room - 50_000) if not last else hold
+    with pytest.raises(HeapExhausted, match=r"--heap") as caught:
+        unchanged_by(runtime, lambda: _core.replicate(runtime.heap, table.schema, table.to_batches()))
+    check_exhausted(runtime, caught.value, set(range(runtime.n_pes)))
+    del hold, caught
     assert exchange.scatter(table, to_last).num_rows == (ROWS * runtime.n_pes if last else 0)
+
+
+def test_an_exchange_takes_its_result_and_no_more(runtime: Runtime) -> None:
+    """In a heap just large enough it works; with one block unit less it fails before any byte moves."""
+    gc.collect()
+    table = some_rows()
+    pes = pa.array(np.arange(table.num_rows) % runtime.n_pes, pa.uint16())
+    attempt = lambda: _core.scatter(runtime.heap, table.schema, table.to_batches(), [pes])  # noqa: E731
+    size = attempt()[0].size_bytes
+    gc.collect()
+    room = runtime.heap.stats()["largest_free_bytes"]
+    hold = runtime.heap.allocate(room - size)
+    assert runtime.heap.stats()["largest_free_bytes"] == size
+    shard, _ = attempt()
+    assert runtime.heap.stats()["used_bytes"] >= size
+    del shard, _, hold
+    gc.collect()
+    hold = runtime.heap.allocate(room - size + 64)
+    with pytest.raises(HeapExhausted):
+        unchanged_by(runtime, attempt)
+    del hold
+
+
+def test_pes_of_a_node_share_a_replica(runtime: Runtime) -> None:
+    gc.collect()
+    table = pa.table({"v": np.arange(ROWS) + runtime.pe})
+    before = runtime.heap.stats()
+    shard, batch = _core.replicate(runtime.heap, table.schema, table.to_batches())
+    mine = runtime.heap.stats()["used_bytes"] - before["used_bytes"]
+    used = [int(other) for other in runtime.allgather(str(mine).encode())]
+    if all(runtime.transport.has_peer(pe) for pe in range(runtime.n_pes)):
+        assert sorted(used)[:-1] == [0] * (runtime.n_pes - 1)
+    assert max(used) >= 8 * ROWS * runtime.n_pes
+    expected = np.concatenate([np.arange(ROWS) + pe for pe in range(runtime.n_pes)])
+    # The keeper lets go first: the others' rows stay.
+    values = batch.column(0)
+    if used[runtime.pe] > 0:
+        del shard, batch, values
+        gc.collect()
+        runtime.barrier()
+    else:
+        runtime.barrier()
+        np.testing.assert_array_equal(values.to_numpy(), expected)
+        del shard, batch, values
+        gc.collect()
+    runtime.barrier()
+    assert runtime.heap.stats()["used_bytes"] == before["used_bytes"]
 
 
 def test_results_free_their_blocks(runtime: Runtime) -> None:
     gc.collect()
     before = runtime.heap.stats()["used_bytes"]
     table = some_rows()
-    pes = pa.array(np.arange(table.num_rows) % runtime.n_pes, pa.uint32())
+    pes = pa.array(np.arange(table.num_rows) % runtime.n_pes, pa.uint16())
     result = exchange.scatter(table, pes)
     column = result.column("int64").slice(3)
     held = runtime.heap.stats()["used_bytes"]
@@ -102,7 +159,7 @@ def test_results_free_their_blocks(runtime: Runtime) -> None:
 def test_published_bytes_are_one_message(runtime: Runtime) -> None:
     """The result is a shard: reading its message back gives the same rows."""
     table = some_rows()
-    pes = pa.array(np.arange(table.num_rows) % runtime.n_pes, pa.uint32())
+    pes = pa.array(np.arange(table.num_rows) % runtime.n_pes, pa.uint16())
     shard, batch = _core.scatter(runtime.heap, table.schema, table.to_batches(), [pes])
     header = _core.Header.from_batch(batch)
     again = _core.read_shard(header, shard)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from spmd.exchange.job_tables import MOVABLE, decoded, destinations, expected, gathered, jobs
 from strategies import same
 
-from flightshmem import exchange
+from flightshmem import _core, exchange
 from flightshmem.runtime import Runtime, current
 from flightshmem.testing import agreed
 
@@ -63,6 +65,59 @@ def test_skew_and_many_batches(runtime: Runtime) -> None:
     numbers = [t.column("pe").to_pylist() for t in gathered(pa.table({"pe": pes}))]
     result = exchange.scatter(table, pa.chunked_array([pa.array(pes)]))
     assert result.combine_chunks().equals(expected(job, numbers, runtime.pe).combine_chunks())
+
+
+def many_rows(seed: int, rows: int) -> pa.Table:
+    """Columns of every width, with and without nulls."""
+    rng = np.random.default_rng(seed)
+    few = np.array(["", "x", "flight", "a text longer than one vector register", "é" * 40])
+    columns = {
+        "i8": rng.integers(-100, 100, rows).astype(np.int8),
+        "i16": rng.integers(-100, 100, rows).astype(np.int16),
+        "f32": rng.random(rows, np.float32),
+        "i64": rng.integers(0, 1 << 60, rows),
+        "flag": rng.random(rows) < 0.5,
+        "text": few[rng.integers(0, len(few), rows)],
+    }
+    table = pa.table({name: pa.array(values) for name, values in columns.items()})
+    for name, values in columns.items():
+        table = table.append_column(f"{name} or null", pa.array(values, mask=rng.random(rows) < 0.2))
+    price = table.column("i64 or null").cast(pa.decimal128(20, 0))
+    wide = {"price": price, "huge": price.cast(pa.decimal256(40, 0))}
+    wide["code"] = pa.array([b"abc", b"xyz", None] * rows)[:rows].cast(pa.binary(3))
+    for name, column in wide.items():
+        table = table.append_column(name, column)
+    return table
+
+
+@pytest.mark.parametrize("portable", [False, True])
+@pytest.mark.parametrize("staging_bytes", [100_000, 64 << 20])
+def test_rows_beyond_one_run(runtime: Runtime, portable: bool, staging_bytes: int) -> None:
+    """Enough rows for several runs, and bytes enough to be streamed past the caches."""
+    rows = 150_000
+    job = [many_rows(pe, rows - 777 * pe) for pe in range(runtime.n_pes)]
+    rng = np.random.default_rng(99)
+    pes = [rng.integers(0, runtime.n_pes, table.num_rows).astype(np.uint16) for table in job]
+    mine = job[runtime.pe]
+    pieces = [mine.slice(0, 100_001).combine_chunks(), mine.slice(100_001)]
+    batches = [batch for piece in pieces for batch in piece.to_batches()]
+    cuts = np.cumsum([0, *(batch.num_rows for batch in batches)])
+    numbers = [pa.array(pes[runtime.pe][a:b]) for a, b in itertools.pairwise(cuts)]
+    _, result = _core.scatter(
+        runtime.heap, mine.schema, batches, numbers, staging_bytes=staging_bytes, is_portable=portable
+    )
+    wanted = pa.concat_tables(t.filter(pa.array(p == runtime.pe)) for t, p in zip(job, pes, strict=True))
+    result.validate(full=True)
+    assert pa.table(result).equals(wanted.combine_chunks())
+
+
+def test_text_beyond_short_offsets_becomes_large(runtime: Runtime) -> None:
+    table = pa.table({"s": ["some text"] * 50, "b": [b"12"] * 50, "d": pa.array(["x"] * 50)})
+    _, result = _core.replicate(runtime.heap, table.schema, table.to_batches(), max_short_text=449)
+    assert result.schema.types[0] == pa.large_string()
+    assert result.column(0).to_pylist() == ["some text"] * 50 * runtime.n_pes
+    longest = 100 * runtime.n_pes
+    assert result.schema.types[1] == (pa.large_binary() if longest > 449 else pa.binary())
 
 
 SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.string()), ("d", pa.dictionary(pa.int8(), pa.string()))])

@@ -56,7 +56,9 @@ def replicate(table: pa.Table) -> pa.Table:
     unified = unify_dictionaries(table)
     if runtime.n_pes == 1:
         return unified
-    _, batch = _core.replicate(runtime.heap, unified.schema, _batches(unified))
+    _, batch = _core.replicate(
+        runtime.heap, unified.schema, _batches(unified), staging_bytes=runtime.staging_bytes
+    )
     return pa.Table.from_batches([batch])
 
 
@@ -192,7 +194,9 @@ def _scatter(runtime: Runtime, table: pa.Table, pes: pa.ChunkedArray) -> pa.Tabl
         for batch in batches:
             numbers.append(pes.slice(begin, batch.num_rows).combine_chunks())
             begin += batch.num_rows
-    _, batch = _core.scatter(runtime.heap, table.schema, batches, numbers)
+    _, batch = _core.scatter(
+        runtime.heap, table.schema, batches, numbers, staging_bytes=runtime.staging_bytes
+    )
     return pa.Table.from_batches([batch])
 
 

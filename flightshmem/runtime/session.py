@@ -16,7 +16,7 @@ from flightshmem import _core
 from flightshmem.errors import InvalidArgument, TransportError
 from flightshmem.runtime import failures, launch, memory, providers
 from flightshmem.runtime.agreement import pack_error, unpack_error
-from flightshmem.runtime.segment import HEAP_BEGIN
+from flightshmem.runtime.segment import HEAP_BEGIN, staging_bytes, warm_bytes
 
 
 class Runtime:
@@ -31,7 +31,8 @@ class Runtime:
         self._owner = threading.get_ident()
         self._pid = os.getpid()
         self._finalized = False
-        self.heap = _core.Heap(transport, HEAP_BEGIN)
+        self.staging_bytes = staging_bytes()
+        self.heap = _core.Heap(transport, HEAP_BEGIN, warm_bytes(self.heap_bytes, self.n_pes))
         self.catalog = _core.Catalog(self.heap)
 
     def barrier(self) -> None:

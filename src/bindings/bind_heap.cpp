@@ -84,10 +84,10 @@ void BindHeap(nb::module_& m) {
       .def_prop_ro("nbytes", [](const HeapBuffer& self) { return self.block->size(); })
       .def_prop_ro("address", [](const HeapBuffer& self) { return self.block->address(); });
   nb::class_<SymmetricHeap>(m, "Heap")
-      .def(nb::new_([](std::shared_ptr<Transport> transport, uint64_t begin) {
-             return Check(SymmetricHeap::Make(std::move(transport), begin));
+      .def(nb::new_([](std::shared_ptr<Transport> transport, uint64_t begin, uint64_t warm_bytes) {
+             return Check(SymmetricHeap::Make(std::move(transport), begin, warm_bytes));
            }),
-           nb::arg("transport"), nb::arg("begin") = Catalog::kEndOffset)
+           nb::arg("transport"), nb::arg("begin") = Catalog::kEndOffset, nb::arg("warm_bytes") = 0)
       .def("allocate", Allocate, nb::arg("nbytes"))
       .def("allocate_symmetric", AllocateSymmetric, nb::arg("nbytes"),
            "A block at the same offset on every PE. Collective.")

@@ -54,18 +54,21 @@ std::string HeapExhaustedDetail::ToString() const {
 }
 
 arrow::Result<std::shared_ptr<SymmetricHeap>> SymmetricHeap::Make(
-    std::shared_ptr<Transport> transport, uint64_t begin) {
+    std::shared_ptr<Transport> transport, uint64_t begin, uint64_t warm_bytes) {
   if (begin >= transport->segment_size()) {
     return arrow::Status::Invalid("[heap] the segment has no room for a heap, got ",
                                   HumanBytes(transport->segment_size()), ", PE ",
                                   transport->my_pe(), "/", transport->n_pes(), ": give more than ",
                                   HumanBytes(begin), " with --heap or FLIGHTSHMEM_HEAP");
   }
-  return std::shared_ptr<SymmetricHeap>(new SymmetricHeap(std::move(transport), begin));
+  return std::shared_ptr<SymmetricHeap>(new SymmetricHeap(std::move(transport), begin, warm_bytes));
 }
 
-SymmetricHeap::SymmetricHeap(std::shared_ptr<Transport> transport, uint64_t begin)
-    : transport_(std::move(transport)), allocator_(begin, transport_->segment_size()) {}
+SymmetricHeap::SymmetricHeap(std::shared_ptr<Transport> transport, uint64_t begin,
+                             uint64_t warm_bytes)
+    : transport_(std::move(transport)), allocator_(begin, transport_->segment_size()) {
+  if (warm_bytes > 0) warmer_ = std::make_unique<Warmer>(transport_, begin, warm_bytes);
+}
 
 arrow::Status SymmetricHeap::CheckOpen() const {
   if (!closed_) return arrow::Status::OK();

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "heap/allocator.h"
+#include "heap/warmer.h"
 #include "transport/transport.h"
 
 namespace flightshmem {
@@ -71,9 +72,10 @@ struct HeapTenant {
 class SymmetricHeap : public std::enable_shared_from_this<SymmetricHeap> {
  public:
   // Manages [begin, transport->segment_size()) of this PE's segment. Invalid when there is nothing
-  // left to manage.
+  // left to manage. `warm_bytes`: touch the first so many ahead of use (see warmer.h).
   static arrow::Result<std::shared_ptr<SymmetricHeap>> Make(std::shared_ptr<Transport> transport,
-                                                            uint64_t begin);
+                                                            uint64_t begin,
+                                                            uint64_t warm_bytes = 0);
 
   // 64-byte aligned. When full, calls the tenants' reclaim and tries once more, then fails with
   // HeapExhaustedDetail. One-sided, any thread.
@@ -114,7 +116,7 @@ class SymmetricHeap : public std::enable_shared_from_this<SymmetricHeap> {
     HeapStats stats;
   };
 
-  SymmetricHeap(std::shared_ptr<Transport> transport, uint64_t begin);
+  SymmetricHeap(std::shared_ptr<Transport> transport, uint64_t begin, uint64_t warm_bytes);
   std::vector<HeapTenant> tenants() const;
   arrow::Status CheckOpen() const;
   arrow::Status Exhausted(uint64_t requested, const HeapStats& stats, int pe) const;
@@ -125,7 +127,8 @@ class SymmetricHeap : public std::enable_shared_from_this<SymmetricHeap> {
   void FreeWaiting();  // REQUIRES: mutex_ held
 
   const std::shared_ptr<Transport> transport_;
-  mutable std::mutex mutex_;  // guards the next three
+  std::unique_ptr<Warmer> warmer_;  // may be null
+  mutable std::mutex mutex_;        // guards the next three
   Allocator allocator_;
   std::vector<Waiting> waiting_;
   std::vector<HeapTenant> tenants_;

@@ -172,6 +172,8 @@ class Catalog:
 
     def reclaim(self) -> None: ...
 
+MAX_SHORT_TEXT: int = 2147483647
+
 def scatter(heap: Heap, schema: pyarrow.Schema, batches: Sequence[pyarrow.RecordBatch], pes: Sequence[pyarrow.Array], staging_bytes: int = ..., max_short_text: int = ..., is_portable: bool = ...) -> tuple[Shard, pyarrow.RecordBatch]:
     """Every row goes to the PE its uint16 number says. Collective."""
 

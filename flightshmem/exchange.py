@@ -3,18 +3,21 @@
 
 All functions take and give ``pyarrow.Table`` and are collective. Results lie in this PE's heap, rows
 ordered by source PE, then by their order there. Columns may have any type but nested ones; dictionary
-columns get the same dictionary on every PE.
+columns get the same dictionary on every PE. A string or binary column whose text would not fit on some
+PE (2 GiB) becomes large_string or large_binary on all PEs; with ``keep_types`` it is shown as what it
+was, in several chunks.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flightshmem import _core
-from flightshmem.errors import ColumnNotFound, InvalidArgument, SchemaError, UnsupportedError
+from flightshmem.errors import ColumnNotFound, DataError, InvalidArgument, SchemaError, UnsupportedError
 from flightshmem.runtime import Runtime, current
 
 
@@ -33,7 +36,7 @@ def shuffle(table: pa.Table, keys: list[str]) -> pa.Table:
     return unified if runtime.n_pes == 1 else _scatter(runtime, unified, pes)
 
 
-def scatter(table: pa.Table, pes: pa.ChunkedArray | pa.Array) -> pa.Table:
+def scatter(table: pa.Table, pes: pa.ChunkedArray | pa.Array, *, keep_types: bool = False) -> pa.Table:
     """Send row i to PE ``pes[i]`` (any integer type; uint16 needs no conversion). Collective."""
     runtime = current()
     with runtime.converge("scatter"):
@@ -44,13 +47,16 @@ def scatter(table: pa.Table, pes: pa.ChunkedArray | pa.Array) -> pa.Table:
                 f"[scatter] one PE number is needed for each of {table.num_rows} rows, "
                 f"got {len(numbers)}, {_here(runtime)}"
             )
-    return _scatter(runtime, unify_dictionaries(table), numbers)
+    unified = unify_dictionaries(table)
+    result = _scatter(runtime, unified, numbers)
+    return _short_text(result, unified.schema) if keep_types else result
 
 
-def replicate(table: pa.Table) -> pa.Table:
+def replicate(table: pa.Table, *, keep_types: bool = False) -> pa.Table:
     """Give every PE all rows of all PEs, in PE order. Collective.
 
-    With one PE the rows stay where they are.
+    PEs that share memory share one copy, in the heap of one of them. With one PE the rows stay where
+    they are.
     """
     runtime = current()
     unified = unify_dictionaries(table)
@@ -59,7 +65,8 @@ def replicate(table: pa.Table) -> pa.Table:
     _, batch = _core.replicate(
         runtime.heap, unified.schema, _batches(unified), staging_bytes=runtime.staging_bytes
     )
-    return pa.Table.from_batches([batch])
+    result = pa.Table.from_batches([batch])
+    return _short_text(result, unified.schema) if keep_types else result
 
 
 def unify_dictionaries(table: pa.Table) -> pa.Table:
@@ -198,6 +205,40 @@ def _scatter(runtime: Runtime, table: pa.Table, pes: pa.ChunkedArray) -> pa.Tabl
         runtime.heap, table.schema, batches, numbers, staging_bytes=runtime.staging_bytes
     )
     return pa.Table.from_batches([batch])
+
+
+def _short_text(table: pa.Table, schema: pa.Schema, max_bytes: int = _core.MAX_SHORT_TEXT) -> pa.Table:
+    """Give columns that the exchange has made large_string or large_binary their old types back.
+
+    Such a column then comes in several chunks, each of at most ``max_bytes`` of text. Offsets are
+    copied, text is not.
+    """
+    for at, (field, wanted) in enumerate(zip(table.schema, schema, strict=True)):
+        if wanted.type in (pa.string(), pa.binary()) and field.type != wanted.type:
+            column = table.column(at)
+            chunks = [piece for c in column.chunks for piece in _short_chunks(c, wanted.type, max_bytes)]
+            table = table.set_column(at, wanted, pa.chunked_array(chunks, wanted.type))
+    return table
+
+
+def _short_chunks(chunk: pa.Array, kind: pa.DataType, max_bytes: int) -> list[pa.Array]:
+    _, offset_bytes, text = chunk.buffers()
+    offsets = np.frombuffer(offset_bytes, np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
+    chunks, begin = list[pa.Array](), 0
+    while begin < len(chunk) or not chunks:
+        fitting = int(np.searchsorted(offsets, offsets[begin] + max_bytes, side="right")) - 1
+        if fitting == begin < len(chunk):
+            raise DataError(
+                f"[exchange] one value of type {kind} is longer than its offsets reach, got "
+                f"{offsets[begin + 1] - offsets[begin]} bytes: cast the column to large_{kind}"
+            )
+        short = (offsets[begin : fitting + 1] - offsets[begin]).astype(np.int32)
+        valid = chunk[begin:fitting].is_valid().buffers()[1] if chunk.null_count else None
+        bytes_of = text.slice(int(offsets[begin]), int(short[-1])) if text is not None else None
+        buffers = [valid, pa.py_buffer(short), bytes_of]
+        chunks.append(pa.Array.from_buffers(kind, fitting - begin, buffers))
+        begin = fitting
+    return chunks
 
 
 def _pe_numbers(runtime: Runtime, pes: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -21,7 +21,7 @@ def whole(runtime: Runtime, table: pa.Table) -> pa.Table:
     is_nested = any(pt.is_nested(field.type) for field in table.schema)
     if sum(sizes) <= _SMALL_BYTES or is_nested:
         return pa.concat_tables(small(runtime, table))
-    return exchange.replicate(table)
+    return exchange.replicate(table, keep_types=True)
 
 
 def small(runtime: Runtime, table: pa.Table) -> list[pa.Table]:

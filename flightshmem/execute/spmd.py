@@ -151,10 +151,10 @@ class SpmdExecutor:
 
     def _join(self, node: Join) -> Batches:
         if node.strategy == "broadcast_left":
-            left = exchange.replicate(self._collect(node.left))
+            left = exchange.replicate(self._collect(node.left), keep_types=True)
             return self._joined(node, _once([left]), self._collect(node.right))
         if node.strategy == "broadcast":
-            right = exchange.replicate(self._collect(node.right))
+            right = exchange.replicate(self._collect(node.right), keep_types=True)
             return self._joined(node, self._stream(node.left), right)
         if node.strategy in ("local", "copartitioned"):
             right = self._collect(node.right)
@@ -196,7 +196,7 @@ class SpmdExecutor:
                 for batch in key_table(table, keys, types).to_batches()
             ]
             chunks = pa.chunked_array(pes, pa.uint16())
-        return exchange.scatter(table, chunks)
+        return exchange.scatter(table, chunks, keep_types=True)
 
     # -- aggregations
 
@@ -255,7 +255,7 @@ class SpmdExecutor:
     def _by_range(self, table: pa.Table, cuts: Sequence[Splitter], order: SortOrder) -> pa.Table:
         with self._runtime.converge("sort"), arrow_errors("sort"):
             pes = range_pes(table, cuts, order)
-        return exchange.scatter(table, pes)
+        return exchange.scatter(table, pes, keep_types=True)
 
     def _limit(self, node: Limit) -> pa.Table:
         """Keep the first rows in PE order: each PE reads no more than it might need."""

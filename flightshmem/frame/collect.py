@@ -77,7 +77,8 @@ def _into_heap(table: pa.Table) -> pa.Table:
             return heap.persist(table)
     # An exchange of every row with its own PE writes all pieces straight into their final columns;
     # joining the pieces first would take the table's memory once more.
-    return exchange.scatter(table, pa.repeat(pa.scalar(job.pe, pa.uint32()), table.num_rows))
+    to_itself = pa.repeat(pa.scalar(job.pe, pa.uint16()), table.num_rows)
+    return exchange.scatter(table, to_itself, keep_types=True)
 
 
 def published(plan: Node, name: str, mode: catalog.Mode) -> None:

@@ -62,6 +62,7 @@ ShardAndBatch PyReplicate(const HeapPtr& heap, nb::handle schema,
 
 void bind_exchange(nb::module_& m) {
   const ExchangeOptions defaults;
+  m.attr("MAX_SHORT_TEXT") = defaults.max_short_text;
   m.def("scatter", PyScatter, nb::arg("heap"), nb::arg("schema"), nb::arg("batches"),
         nb::arg("pes"), nb::arg("staging_bytes") = defaults.staging_bytes,
         nb::arg("max_short_text") = defaults.max_short_text,

@@ -14,6 +14,7 @@ from spmd.exchange.job_tables import MOVABLE, decoded, destinations, expected, g
 from strategies import same
 
 from flightshmem import _core, exchange
+from flightshmem.errors import DataError
 from flightshmem.runtime import Runtime, current
 from flightshmem.testing import agreed
 
@@ -118,6 +119,26 @@ def test_text_beyond_short_offsets_becomes_large(runtime: Runtime) -> None:
     assert result.column(0).to_pylist() == ["some text"] * 50 * runtime.n_pes
     longest = 100 * runtime.n_pes
     assert result.schema.types[1] == (pa.large_binary() if longest > 449 else pa.binary())
+
+
+@pytest.mark.parametrize("max_bytes", [40, 41, 1000])
+def test_large_text_is_shown_as_chunks_of_its_old_type(max_bytes: int) -> None:
+    words = [None if i % 7 == 0 else "w" * (i % 41) for i in range(100)]
+    schema = pa.schema([("s", pa.string(), False), ("b", pa.binary()), ("n", pa.int64())])
+    table = pa.table({"s": words, "b": [w and w.encode() for w in words], "n": range(100)})
+    wide = table.cast(pa.schema([("s", pa.large_string()), ("b", pa.large_binary()), ("n", pa.int64())]))
+    for rows in (wide, wide.slice(13, 50), wide.slice(0, 0)):
+        shown = exchange._short_text(rows, schema, max_bytes)
+        shown.validate(full=True)
+        assert shown.schema == schema
+        assert shown.to_pylist() == rows.to_pylist()
+        assert all(c.nbytes <= max_bytes + 4 * len(c) + 20 for c in shown.column("b").chunks)
+
+
+def test_a_value_longer_than_offsets_reach_is_named() -> None:
+    table = pa.table({"s": pa.array(["short", "much too long"], pa.large_string())})
+    with pytest.raises(DataError, match="got 13 bytes"):
+        exchange._short_text(table, pa.schema([("s", pa.string())]), 10)
 
 
 SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.string()), ("d", pa.dictionary(pa.int8(), pa.string()))])

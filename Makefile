@@ -37,6 +37,7 @@ format:  ## rewrite Python and C++ sources in the house format
 	find src tests/cpp -name '*.cpp' -o -name '*.h' | xargs $(BIN)/clang-format -i
 
 bench: $(VENV)/.dev  ## measure against the peers (minutes; QUICK=1 for seconds)
+	$(RUN) -m benchmarks.exchange $(if $(QUICK),--quick)
 	$(RUN) -m benchmarks.flight $(if $(QUICK),--quick)
 	$(RUN) -m benchmarks.ml $(if $(QUICK),--quick)
 

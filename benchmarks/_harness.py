@@ -29,7 +29,18 @@ from typing import Literal, Self
 from rich.console import Console
 from rich.table import Table
 
-PACKAGES = ("flightshmem", "pyarrow", "numpy", "pandas", "xgboost-cpu")
+PACKAGES = (
+    "flightshmem",
+    "pyarrow",
+    "numpy",
+    "pandas",
+    "xgboost-cpu",
+    "polars",
+    "duckdb",
+    "datafusion",
+    "dask",
+    "mpi4py",
+)
 
 
 @dataclass(frozen=True)

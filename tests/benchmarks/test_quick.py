@@ -15,6 +15,23 @@ ROOT = Path(__file__).parents[2]
 MODULES = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if not path.stem.startswith("_"))
 
 PROMISED = {
+    "exchange": {
+        "exchange_numeric_vs_memcpy",
+        "exchange_numeric_cold_vs_memcpy",
+        "exchange_string_vs_memcpy",
+        "exchange_vs_dask",
+        "exchange_vs_mpi4py",
+        "exchange_vs_mpi4py_warm",
+        "join_vs_best",
+        "groupby_1m_vs_best",
+        "groupby_100_vs_best",
+        "filter_assign_vs_best",
+        "sort_vs_best",
+        "offnode_vs_putmem",
+        "weak_scaling_2pe",
+        "allreduce_8b_us",
+        "barrier_us",
+    },
     "flight": {"doget_vs_python_server", "doget_vs_raw_tcp"},
     "ml": {"handoff_bytes", "demo_memory_vs_pandas"},
 }

@@ -188,6 +188,18 @@ def join(left_keys: pyarrow.Table, right_keys: pyarrow.Table, how: str) -> tuple
     Row numbers of the pairs with equal keys, in order; right is null without a partner.
     """
 
+def gather(batch: pyarrow.RecordBatch, rows: pyarrow.UInt32Array | pyarrow.Int64Array) -> pyarrow.RecordBatch:
+    """Rows by number; a null number gives a row of nulls."""
+
+def gatherable(schema: pyarrow.Schema) -> list[bool]:
+    """Which columns gather moves."""
+
+def sort_rows(keys: pyarrow.Table, ascending: Sequence[bool], missing_last: bool) -> pyarrow.UInt32Array:
+    """Row numbers in sorted order, stably; all columns are keys."""
+
+def find_ranges(key: pyarrow.Table, cuts: pyarrow.Array, ties: Sequence[int], ascending: bool, missing_last: bool) -> pyarrow.UInt16Array:
+    """How many cuts lie before each row of the one column of `key`."""
+
 class FlightServer:
     @staticmethod
     def start(catalog: Catalog, host: str, port: int, token: str, max_message_bytes: int, max_put_bytes: int) -> FlightServer: ...

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
+from flightshmem import _core
 from flightshmem.errors import DataError, SchemaError, UnsupportedError
 from flightshmem.plan.expr import Expr, decode, evaluate
 from flightshmem.plan.nodes import Project
@@ -67,7 +68,19 @@ def concat(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
 def take(table: pa.Table, indices: Any) -> pa.Table:
     """Gather rows by number; a null number gives a row of nulls."""
     # Gathering from many chunks is far slower than one copy that joins them.
-    return contiguous(table).take(indices)
+    whole = contiguous(table)
+    batches = whole.to_batches()
+    if len(batches) != 1 or indices.type not in (pa.uint32(), pa.int64()):
+        return whole.take(indices)
+    # Nested columns are left to Arrow.
+    ours = _core.gatherable(whole.schema)
+    positions = [i for i, is_ours in enumerate(ours) if is_ours]
+    gathered = iter(_core.gather(batches[0].select(positions), indices).columns if positions else [])
+    columns = [
+        next(gathered) if is_ours else column.take(indices)
+        for column, is_ours in zip(whole.columns, ours, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=whole.schema)
 
 
 def contiguous(table: pa.Table) -> pa.Table:

@@ -21,7 +21,7 @@ from flightshmem.execute.aggregate import Grouping, Parts
 from flightshmem.execute.join import join_rows
 from flightshmem.execute.keys import key_table
 from flightshmem.execute.rows import arrow_errors, concat, keep, project, rechunk
-from flightshmem.execute.sort import Splitter, range_pes, sample, sort_table, splitters
+from flightshmem.execute.sort import Cut, choose_cuts, range_pes, sample, sort_table
 from flightshmem.plan.explain import describe, explain
 from flightshmem.plan.nodes import (
     Aggregate,
@@ -217,7 +217,7 @@ class SpmdExecutor:
         """Bring all states of a group to one PE and merge them."""
         if node.strategy == "range":
             order = _by(grouping.keys)
-            cuts = self._splitters(parts.states, order)
+            cuts = self._cuts(parts.states, order)
             moved = [self._by_range(table, cuts, order) for table in parts.tables()]
         else:
             moved = [self._by_hash(table, grouping.keys) for table in parts.tables()]
@@ -241,21 +241,25 @@ class SpmdExecutor:
 
     def _sort(self, table: pa.Table, order: SortOrder) -> pa.Table:
         if self._runtime.n_pes > 1:
-            table = self._by_range(table, self._splitters(table, order), order)
+            cuts = self._cuts(table, order)
+            # Cut within equal keys too: a frequent key does not overload a PE.
+            table = self._by_range(table, cuts, order, self._runtime.pe)
         with self._runtime.converge("sort"), arrow_errors("sort"):
             return sort_table(table, order)
 
-    def _splitters(self, table: pa.Table, order: SortOrder) -> list[Splitter]:
+    def _cuts(self, table: pa.Table, order: SortOrder) -> list[Cut]:
         with self._runtime.converge("sort"), arrow_errors("sort"):
             chosen = sample(table, order, _SAMPLE_ROWS)
         samples = gather.small(self._runtime, chosen)
         weights = [int(count) for count in self._runtime.allgather(str(table.num_rows).encode())]
-        return splitters(samples, weights, order, self._runtime.n_pes)
+        return choose_cuts(samples, weights, order, self._runtime.n_pes)
 
-    def _by_range(self, table: pa.Table, cuts: Sequence[Splitter], order: SortOrder) -> pa.Table:
+    def _by_range(
+        self, table: pa.Table, cuts: Sequence[Cut], order: SortOrder, pe: int | None = None
+    ) -> pa.Table:
         with self._runtime.converge("sort"), arrow_errors("sort"):
-            pes = range_pes(table, cuts, order)
-        return exchange.scatter(table, pes, keep_types=True)
+            pes = range_pes(table, cuts, order, pe)
+        return exchange.scatter(table, pes)
 
     def _limit(self, node: Limit) -> pa.Table:
         """Keep the first rows in PE order: each PE reads no more than it might need."""

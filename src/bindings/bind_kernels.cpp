@@ -2,14 +2,18 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bindings/arrow_bridge.h"
 #include "bindings/status.h"
+#include "kernels/gather.h"
 #include "kernels/join.h"
 #include "kernels/partition.h"
+#include "kernels/sort.h"
 
 namespace nb = nanobind;
 
@@ -36,6 +40,32 @@ std::pair<nb::object, nb::object> PyJoin(nb::handle left_keys, nb::handle right_
   return {FromArray(pairs.left), FromArray(pairs.right)};
 }
 
+std::vector<bool> PyGatherable(nb::handle schema) {
+  const auto columns = ToSchema(schema);
+  std::vector<bool> can;
+  for (const auto& field : columns->fields()) can.push_back(CanGather(*field->type()));
+  return can;
+}
+
+nb::object PyGather(nb::handle batch, nb::handle rows) {
+  const auto table = ToBatch(batch);
+  const auto numbers = ToArray(rows);
+  return FromBatch(CheckUnlocked([&] { return Gather(*table, *numbers); }));
+}
+
+nb::object PySortRows(nb::handle keys, const std::vector<bool>& ascending, bool missing_last) {
+  const auto table = ToTable(keys);
+  return FromArray(CheckUnlocked([&] { return SortRows(*table, ascending, missing_last); }));
+}
+
+nb::object PyFindRanges(nb::handle key, nb::handle cuts, std::vector<int64_t> ties, bool ascending,
+                        bool missing_last) {
+  const auto table = ToTable(key);
+  const RangeCuts at{ToArray(cuts), std::move(ties)};
+  return FromArray(
+      CheckUnlocked([&] { return FindRanges(*table->column(0), at, ascending, missing_last); }));
+}
+
 }  // namespace
 
 void bind_kernels(nb::module_& m) {
@@ -46,6 +76,22 @@ void bind_kernels(nb::module_& m) {
         nb::sig("def join(left_keys: pyarrow.Table, right_keys: pyarrow.Table, how: str) "
                 "-> tuple[pyarrow.Int64Array, pyarrow.Int64Array]"),
         "Row numbers of the pairs with equal keys, in order; right is null without a partner.");
+  m.def("gather", PyGather, nb::arg("batch"), nb::arg("rows"),
+        nb::sig("def gather(batch: pyarrow.RecordBatch, "
+                "rows: pyarrow.UInt32Array | pyarrow.Int64Array) -> pyarrow.RecordBatch"),
+        "Rows by number; a null number gives a row of nulls.");
+  m.def("gatherable", PyGatherable, nb::arg("schema"),
+        nb::sig("def gatherable(schema: pyarrow.Schema) -> list[bool]"),
+        "Which columns gather moves.");
+  m.def("sort_rows", PySortRows, nb::arg("keys"), nb::arg("ascending"), nb::arg("missing_last"),
+        nb::sig("def sort_rows(keys: pyarrow.Table, ascending: Sequence[bool], missing_last: bool) "
+                "-> pyarrow.UInt32Array"),
+        "Row numbers in sorted order, stably; all columns are keys.");
+  m.def("find_ranges", PyFindRanges, nb::arg("key"), nb::arg("cuts"), nb::arg("ties"),
+        nb::arg("ascending"), nb::arg("missing_last"),
+        nb::sig("def find_ranges(key: pyarrow.Table, cuts: pyarrow.Array, ties: Sequence[int], "
+                "ascending: bool, missing_last: bool) -> pyarrow.UInt16Array"),
+        "How many cuts lie before each row of the one column of `key`.");
 }
 
 }  // namespace flightshmem::bindings

@@ -20,7 +20,7 @@ from flightshmem.execute.aggregate import Grouping
 from flightshmem.execute.join import match_rows
 from flightshmem.execute.keys import key_table
 from flightshmem.execute.rows import arrow_errors, rechunk
-from flightshmem.execute.sort import range_pes, sample, sort_order, splitters
+from flightshmem.execute.sort import choose_cuts, range_pes, sample, sort_order
 from flightshmem.plan.nodes import Aggregate, SortKey, SortOrder
 
 KEYS = ["ki", "kf", "ks", "b", "t", "d", "n", "c", "small", "i"]
@@ -41,7 +41,7 @@ def test_sort_order_is_pandas(table: pa.Table, keys: list[tuple[str, bool]], mis
     for name, ascending in reversed(keys):
         position = "last" if missing_last else "first"
         frame = frame.sort_values(name, ascending=ascending, kind="stable", na_position=position)  # type: ignore[call-overload]
-    assert sort_order(table, order_of(keys, missing_last)).tolist() == frame.index.tolist()
+    assert sort_order(table, order_of(keys, missing_last)).to_pylist() == frame.index.tolist()
 
 
 @settings(deadline=None)
@@ -53,10 +53,29 @@ def test_ranges_follow_the_order(
     half = table.num_rows // 2
     parts = [table.slice(0, half), table.slice(half)]
     samples = [sample(part, order, 4) for part in parts]
-    cuts = splitters(samples, [part.num_rows for part in parts], order, n_pes)
-    pes = np.asarray(range_pes(table, cuts, order))
-    assert (pes < n_pes).all()
-    assert (np.diff(pes[sort_order(table, order)].astype(int)) >= 0).all()
+    cuts = choose_cuts(samples, [part.num_rows for part in parts], order, n_pes)
+    rows_in_order = np.asarray(sort_order(table, order))
+    together = np.asarray(range_pes(table, cuts, order))
+    divided = [range_pes(part, cuts, order, pe) for pe, part in enumerate(parts)]
+    for pes in (together, np.concatenate([np.asarray(part) for part in divided])):
+        assert (pes < n_pes).all()
+        assert (np.diff(pes[rows_in_order].astype(int)) >= 0).all()
+    keys_of = table.select([name for name, _ in keys]).take(pa.array(rows_in_order)).to_pylist()
+    for (a, b), (pe_a, pe_b) in zip(pairwise(keys_of), pairwise(together[rows_in_order]), strict=True):
+        assert pe_a == pe_b or repr(a) != repr(b)
+
+
+def test_one_key_is_spread_over_pes_in_stable_order() -> None:
+    parts = [
+        pa.table({"k": [7] * 1000}),
+        pa.table({"k": [7] * 200}),
+        pa.table({"k": pa.array([], pa.int64())}),
+    ]
+    order = order_of([("k", True)], True)
+    cuts = choose_cuts([sample(part, order, 64) for part in parts], [1000, 200, 0], order, 3)
+    pes = np.concatenate([np.asarray(range_pes(part, cuts, order, pe)) for pe, part in enumerate(parts)])
+    assert (np.diff(pes.astype(int)) >= 0).all()
+    assert np.abs(np.bincount(pes, minlength=3) - 400).max() <= 32
 
 
 @settings(deadline=None)

@@ -92,7 +92,15 @@ def measurements(rows: int, repeats: int) -> dict[str, Measurement]:
     if find_spec("mpi4py") and which("mpirun"):
         launch = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2")
         peers["mpi4py"] = Measurement((*launch, sys.executable, "-m", "benchmarks._exchange_mpi", *arguments))
+    report_missing({**ours, **peers})
     return {**ours, **peers}
+
+
+def report_missing(planned: Mapping[str, Measurement]) -> None:
+    """Say which rows cannot be measured here; none is made up."""
+    for name in ("latencies_openshmem", "offnode", *ENGINES, "dask", "mpi4py"):
+        if name not in planned:
+            print(f"not installed here, rows left out: {name}")
 
 
 def seconds_in(rounds: Sequence[Results]) -> dict[str, float]:

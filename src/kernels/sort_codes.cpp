@@ -3,6 +3,7 @@
 // Part of kernels/sort.cpp: see there why it exists.
 #include "kernels/sort_codes.h"
 
+#include <arrow/array/data.h>
 #include <arrow/type_traits.h>
 #include <arrow/util/bit_util.h>
 #include <arrow/util/float16.h>
@@ -13,6 +14,8 @@
 
 namespace flightshmem {
 namespace {
+
+using arrow::bit_util::GetBit;
 
 constexpr uint64_t kSign = uint64_t{1} << 63;
 
@@ -29,35 +32,30 @@ uint64_t Word(T value) {
   }
 }
 
-struct Target {
-  uint64_t* words;
-  uint64_t flip;  // all ones to sort descending
-};
-
 template <typename T>
-void FillWords(const arrow::ArrayData& chunk, Target target) {
-  const T* values = chunk.GetValues<T>(1);
-  for (int64_t i = 0; i < chunk.length; ++i) target.words[i] = Word(values[i]) ^ target.flip;
+void FillWords(const arrow::ArrayData& values, int64_t begin, int64_t count, uint64_t flip,
+               uint64_t* words) {
+  const T* in = values.GetValues<T>(1) + begin;
+  for (int64_t i = 0; i < count; ++i) words[i] = Word(in[i]) ^ flip;
 }
 
-void FillHalves(const arrow::ArrayData& chunk, Target target) {
-  const auto* bits = chunk.GetValues<uint16_t>(1);
-  for (int64_t i = 0; i < chunk.length; ++i) {
-    target.words[i] = Word(arrow::util::Float16::FromBits(bits[i]).ToDouble()) ^ target.flip;
+void FillHalves(const arrow::ArrayData& values, int64_t begin, int64_t count, uint64_t flip,
+                uint64_t* words) {
+  const auto* in = values.GetValues<uint16_t>(1) + begin;
+  for (int64_t i = 0; i < count; ++i) {
+    words[i] = Word(arrow::util::Float16::FromBits(in[i]).ToDouble()) ^ flip;
   }
 }
 
-void FillBools(const arrow::ArrayData& chunk, Target target) {
-  const uint8_t* bits = chunk.buffers[1]->data();
-  for (int64_t i = 0; i < chunk.length; ++i) {
-    target.words[i] =
-        uint64_t{arrow::bit_util::GetBit(bits, chunk.offset + i) ? 1U : 0U} ^ target.flip;
+void FillBools(const arrow::ArrayData& values, int64_t begin, int64_t count, uint64_t flip,
+               uint64_t* words) {
+  const uint8_t* bits = values.buffers[1]->data();
+  for (int64_t i = 0; i < count; ++i) {
+    words[i] = uint64_t{GetBit(bits, values.offset + begin + i) ? 1U : 0U} ^ flip;
   }
 }
 
-using Fill = void (*)(const arrow::ArrayData&, Target);
-
-Fill FillFor(const arrow::DataType& type) {
+auto FillFor(const arrow::DataType& type) -> decltype(&FillBools) {
   switch (type.id()) {
     case arrow::Type::BOOL:
       return FillBools;
@@ -97,40 +95,40 @@ Fill FillFor(const arrow::DataType& type) {
 // A NaN's word lies outside those of the infinities.
 bool IsNan(uint64_t word) { return word > Word(HUGE_VAL) || word < Word(-HUGE_VAL); }
 
-void MarkMissing(SortCodes* codes, int64_t row) {
-  if (codes->missing.empty()) codes->missing.assign(codes->words.size(), 0);
-  codes->missing[row] = 1;
-  codes->words[row] = 0;
+bool AnyNan(const uint64_t* words, int64_t count, uint64_t flip) {
+  bool any = false;
+  for (int64_t i = 0; i < count; ++i) any |= IsNan(words[i] ^ flip);
+  return any;
 }
 
 }  // namespace
 
-arrow::Result<SortCodes> ToSortCodes(const arrow::ChunkedArray& key, bool ascending) {
-  const Fill fill = FillFor(*key.type());
-  if (fill == nullptr) {
-    return arrow::Status::NotImplemented("its values have no sort words, got ",
-                                         key.type()->ToString());
+arrow::Result<SortCoder> SortCoder::Make(const arrow::DataType& type, bool ascending) {
+  SortCoder coder;
+  coder.fill_ = FillFor(type);
+  if (coder.fill_ == nullptr) {
+    return arrow::Status::NotImplemented("its values have no sort words, got ", type.ToString());
   }
-  SortCodes codes;
-  codes.words.resize(key.length());
-  const uint64_t flip = ascending ? 0 : ~uint64_t{0};
-  int64_t row = 0;
-  for (const auto& chunk : key.chunks()) {
-    if (chunk->length() == 0) continue;
-    fill(*chunk->data(), {codes.words.data() + row, flip});
-    if (chunk->null_count() > 0) {
-      for (int64_t i = 0; i < chunk->length(); ++i) {
-        if (chunk->IsNull(i)) MarkMissing(&codes, row + i);
-      }
-    }
-    row += chunk->length();
+  coder.flip_ = ascending ? 0 : ~uint64_t{0};
+  coder.has_nan_ = arrow::is_floating(type.id());
+  return coder;
+}
+
+bool SortCoder::Read(const arrow::Array& values, int64_t begin, int64_t count, uint64_t* words,
+                     uint8_t* missing) const {
+  if (count == 0) return false;
+  fill_(*values.data(), begin, count, flip_, words);
+  const uint8_t* validity = values.null_count() > 0 ? values.null_bitmap_data() : nullptr;
+  if (validity == nullptr && !(has_nan_ && AnyNan(words, count, flip_))) return false;
+  bool any = false;
+  for (int64_t i = 0; i < count; ++i) {
+    const bool is_null = validity != nullptr && !GetBit(validity, values.offset() + begin + i);
+    const bool is_missing = is_null || (has_nan_ && IsNan(words[i] ^ flip_));
+    missing[i] = is_missing ? 1 : 0;
+    if (is_missing) words[i] = 0;
+    any |= is_missing;
   }
-  if (!arrow::is_floating(key.type()->id())) return codes;
-  for (int64_t i = 0; i < key.length(); ++i) {
-    const bool is_missing = !codes.missing.empty() && codes.missing[i] != 0;
-    if (!is_missing && IsNan(codes.words[i] ^ flip)) MarkMissing(&codes, i);
-  }
-  return codes;
+  return any;
 }
 
 }  // namespace flightshmem

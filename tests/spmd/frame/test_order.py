@@ -69,6 +69,35 @@ def test_large_sort_is_even_over_pes() -> None:
     assert_same(by_text, table.to_pandas().sort_values(["s", "k"], ascending=[False, True]), ordered=True)
 
 
+def test_frequent_keys_are_spread_over_pes_stably() -> None:
+    rng = np.random.default_rng(6)
+    k = np.where(rng.random(30_000) < 0.9, 5, rng.integers(0, 10, 30_000))
+    table = pa.table({"k": k, "row": np.arange(30_000), "s": pa.array(k.astype(str))})
+    for by, ascending in ((["k"], True), (["k"], False), (["s"], True), (["k", "s"], True)):
+        ours = fs.from_arrow(table).sort_values(by, ascending=ascending)
+        assert abs(ours.local().num_rows - 30_000 / fs.n_pes()) < 1500
+        expected = table.to_pandas().sort_values("k", ascending=ascending, kind="stable")
+        assert_same(ours, expected, ordered=True)
+    grouped = fs.from_arrow(table).groupby("k").agg(rows=("row", "count"))
+    assert_same(grouped, pd.Series(k).value_counts().sort_index().rename_axis("k").reset_index(name="rows"))
+
+
+def test_all_rows_on_one_pe() -> None:
+    rows = 3000 if fs.pe() == fs.n_pes() - 1 else 0
+    rng = np.random.default_rng(8)
+    words = pa.array([None, *(f"w{i}".encode() for i in range(50))], pa.binary())
+    mine = pa.table({"b": words.take(pa.array(rng.integers(0, 51, rows))), "row": np.arange(rows)})
+    ours = fs.from_arrow(mine, distributed=True).sort_values("b", ascending=False, na_position="first")
+    got = ours.to_arrow().to_pylist()
+    assert len(got) == 3000
+    # Missing first, the others descending, ties in the order of rows.
+    assert got == sorted(
+        sorted(got, key=lambda row: row["row"]),
+        key=lambda row: (row["b"] is None, row["b"] or b""),
+        reverse=True,
+    )
+
+
 def test_sort_of_one_value_and_of_nothing() -> None:
     same = fs.from_arrow(pa.table({"k": [3] * 50, "i": range(50)})).sort_values("k", ascending=False)
     assert same["i"].to_arrow().to_pylist() == list(range(50))

@@ -223,7 +223,10 @@ class DataFrame(Output):
         ascending: bool | Sequence[bool] = True,
         na_position: str = "last",
     ) -> DataFrame:
-        """Sort rows over all PEs, stably: PE 0 gets the first rows. Categories sort by their value."""
+        """Sort rows over all PEs, stably: PE 0 gets the first rows. Categories sort by their value.
+
+        PEs get even shares, also of rows with one key: equal keys may lie on neighbouring PEs.
+        """
         names = find_all(self.schema, [by] if isinstance(by, str) else list(by), "sort_values")
         orders = [bool(ascending)] * len(names) if isinstance(ascending, (bool, int)) else list(ascending)
         if not names or len(orders) != len(names):

@@ -50,6 +50,10 @@ class Transport:
 
     def reduce(self, values: numpy.typing.NDArray[Any], op: str) -> None: ...
 
+    def set_phase(self, phase: str) -> None: ...
+
+    def phase_of(self, pe: int) -> str: ...
+
     def abort(self, code: int, message: str) -> None: ...
 
     def finalize(self) -> None: ...
@@ -66,7 +70,11 @@ HEAP_BEGIN: int = 2097152
 
 STATE_OFFSET: int = 0
 
+STATE_RUNNING: int = 1
+
 STATE_FINISHED: int = 2
+
+STATE_KILLED: int = 4
 
 class HeapBuffer:
     @property

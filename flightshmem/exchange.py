@@ -27,6 +27,7 @@ def shuffle(table: pa.Table, keys: list[str]) -> pa.Table:
     Null and NaN are equal keys, and so are -0.0 and 0.0. With one PE the rows stay where they are.
     """
     runtime = current()
+    runtime.transport.set_phase("shuffle: partition")
     with runtime.converge("shuffle"):
         table = _without_views(table)
         keyed = _select_keys(runtime, table, keys)

@@ -61,18 +61,22 @@ def run_job(job: Job) -> int:
 def _run_posix_shm(job: Job) -> int:
     size = segment_bytes(job.heap_bytes)
     descriptor = _core.create_segment_file(size, job.n_pes)
-    finished = struct.pack("=I", _core.STATE_FINISHED)
-
-    def mark_finished(pe: int) -> None:
-        # A PE that ends without a word must not be waited for.
-        os.pwrite(descriptor, finished, pe * size + _core.STATE_OFFSET)
-
     children: list[Child] = []
+
+    def mark_ended(pe: int) -> None:
+        # A PE that ends without a word must not be waited for.
+        at = pe * size + _core.STATE_OFFSET
+        (state,) = struct.unpack("=I", os.pread(descriptor, 4, at))
+        if state <= _core.STATE_RUNNING:
+            is_killed = (children[pe].process.returncode or 0) < 0
+            state = _core.STATE_KILLED if is_killed else _core.STATE_FINISHED
+            os.pwrite(descriptor, struct.pack("=I", state), at)
+
     try:
         for pe in range(job.n_pes):
             children.append(Child(f"PE {pe}", _start_pe(job, pe, descriptor)))
         streams = [stream for pe, child in enumerate(children) for stream in _streams_of(child, pe)]
-        return Supervisor(children, streams, mark_finished, stop_s=job.stop_s).run()
+        return Supervisor(children, streams, mark_ended, stop_s=job.stop_s).run()
     finally:
         for child in children:
             child.process.kill()  # does nothing to those that have ended

@@ -38,6 +38,9 @@ def install_hooks(transport: Transport) -> None:
         if isinstance(error, KeyboardInterrupt):
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C shall not disturb the end
             end_job(transport, INTERRUPTED, "interrupted")
+        if isinstance(error, PeerLost):
+            # A PE that was killed shows nothing, and oshrun leaves the others two seconds.
+            print(f"PE {transport.my_pe}: PeerLost: {error}", file=sys.stderr, flush=True)
         if origin_of(error) is not None or isinstance(error, PeerLost):
             # Another PE shows the cause, and ends the job before this one has to.
             time.sleep(_WAIT_FOR_CAUSE_S)

@@ -285,6 +285,8 @@ void bind_transport(nb::module_& m) {
       .def("alltoall", AllToAll, nb::arg("pieces"))
       .def("reduce", Reduce, nb::arg("values"), nb::arg("op"),
            nb::sig("def reduce(self, values: numpy.typing.NDArray[typing.Any], op: str) -> None"))
+      .def("set_phase", &Transport::SetPhase, nb::arg("phase"))
+      .def("phase_of", &Transport::PhaseOf, nb::arg("pe"))
       .def(
           "abort",
           [](Transport& self, int code, std::string_view message) { self.Abort(code, message); },
@@ -294,7 +296,9 @@ void bind_transport(nb::module_& m) {
   m.attr("HEAP_BEGIN") = Transport::kReservedBytes + Catalog::kDirectoryBytes;
   // For the launcher, which marks in the memory file that a PE is gone.
   m.attr("STATE_OFFSET") = offsetof(ReservedArea, state);
+  m.attr("STATE_RUNNING") = static_cast<uint32_t>(PeState::kRunning);
   m.attr("STATE_FINISHED") = static_cast<uint32_t>(PeState::kFinished);
+  m.attr("STATE_KILLED") = static_cast<uint32_t>(PeState::kKilled);
 }
 
 }  // namespace flightshmem::bindings

@@ -58,13 +58,16 @@ class Replication {
         sender_(transport_, plan.shapes(), *plan.schema(), 1, options) {}
 
   arrow::Result<Exchanged> Run() {
+    transport_.SetPhase("replicate: allocate");
     ARROW_ASSIGN_OR_RAISE(keepers_, ChooseKeepers(*heap_, BlockBytes()));
     ARROW_RETURN_NOT_OK(Agree(transport_, Allocate()));
     const uint64_t offset = block_.where().offset;
     offsets_.resize(transport_.n_pes());
     ARROW_RETURN_NOT_OK(transport_.AllGather(std::as_bytes(std::span(&offset, 1)),
                                              std::as_writable_bytes(std::span(offsets_))));
+    transport_.SetPhase("replicate: write");
     ARROW_RETURN_NOT_OK(Agree(transport_, WriteAndPut()));
+    transport_.SetPhase("replicate: assemble");
     ARROW_ASSIGN_OR_RAISE(const EdgesBySource edges, GatherEdges());
     Exchanged result;
     result.shard.where = BlockOf(keeper());
@@ -82,6 +85,7 @@ class Replication {
       result.shard.message = Borrow(heap_, result.shard.where, layout().block_bytes);
     }
     result.batch = plan_.BatchIn(0, result.shard.message);
+    transport_.SetPhase("replicate: done");
     return result;
   }
 
@@ -157,6 +161,7 @@ arrow::Result<Exchanged> Replicate(const std::shared_ptr<SymmetricHeap>& heap,
   for (const auto& batch : batches) longest = std::max(longest, batch->num_rows());
   const std::vector<uint16_t> zeros(static_cast<size_t>(longest));  // all rows to destination 0
   const RoutedRows rows{batches, std::vector<const uint16_t*>(batches.size(), zeros.data())};
+  transport.SetPhase("replicate: counts");
   ARROW_ASSIGN_OR_RAISE(const ExchangePlan plan,
                         ExchangePlan::Make(transport, schema, rows, 1, options.max_short_text));
   return Replication(heap, rows, plan, options).Run();

@@ -43,18 +43,22 @@ arrow::Result<Exchanged> ScatterChecked(const std::shared_ptr<SymmetricHeap>& he
                                         const RoutedRows& rows, const ExchangeOptions& options) {
   Transport& transport = *heap->transport();
   const int me = transport.my_pe();
+  transport.SetPhase("scatter: counts");
   ARROW_ASSIGN_OR_RAISE(
       const ExchangePlan plan,
       ExchangePlan::Make(transport, schema, rows, transport.n_pes(), options.max_short_text));
   const ShardLayout& layout = plan.layout(me);
+  transport.SetPhase("scatter: allocate");
   auto block = heap->Allocate(layout.block_bytes);
   ARROW_RETURN_NOT_OK(Agree(transport, block.status()));
   std::vector<uint64_t> offsets(transport.n_pes());
   const uint64_t offset = block->where().offset;
   ARROW_RETURN_NOT_OK(transport.AllGather(std::as_bytes(std::span(&offset, 1)),
                                           std::as_writable_bytes(std::span(offsets))));
+  transport.SetPhase("scatter: write");
   Sender sender(transport, plan.shapes(), *plan.schema(), transport.n_pes(), options);
   ARROW_RETURN_NOT_OK(Agree(transport, SendAll(transport, plan, rows, offsets, &sender)));
+  transport.SetPhase("scatter: assemble");
   EdgesBySource edges;
   if (plan.has_bitmaps()) {
     ARROW_ASSIGN_OR_RAISE(edges, SwapEdges(transport, &sender));
@@ -65,6 +69,7 @@ arrow::Result<Exchanged> ScatterChecked(const std::shared_ptr<SymmetricHeap>& he
   result.shard.rows = layout.rows;
   result.shard.message = SymmetricHeap::ToBuffer(std::move(*block), layout.block_bytes);
   result.batch = plan.BatchIn(me, result.shard.message);
+  transport.SetPhase("scatter: done");
   return result;
 }
 

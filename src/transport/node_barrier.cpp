@@ -2,10 +2,13 @@
 #include "transport/node_barrier.h"
 
 #include <linux/futex.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <climits>
 #include <cstring>
@@ -40,7 +43,28 @@ void FutexWakeAll(std::atomic<uint32_t>* word) {
   syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-bool HasEnded(PeState state) { return state == PeState::kFinished || state == PeState::kAborted; }
+bool HasEnded(PeState state) { return state >= PeState::kFinished; }
+
+// Process numbers of another namespace (a container's) mean nothing here. 0: unknown.
+uint64_t PidNamespace() {
+  struct stat status;
+  return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+// A process that has ended counts as gone before its parent has taken notice, too.
+bool IsGone(pid_t pid) {
+  const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (fd < 0) return errno == ESRCH;
+  pollfd ended{fd, POLLIN, 0};
+  const bool is_gone = poll(&ended, 1, 0) == 1;
+  close(fd);
+  return is_gone;
+}
+
+std::string InPhase(const ReservedArea& area) {
+  const std::string phase = area.phase.Get();
+  return phase.empty() ? "" : ", last seen in phase \"" + phase + "\"";
+}
 
 inline void Pause() {
 #if defined(__x86_64__)
@@ -57,7 +81,8 @@ NodeBarrier::NodeBarrier(std::vector<ReservedArea*> areas, int my_pe, double tim
       timeout_s_(timeout_s),
       check_interrupt_(std::move(check_interrupt)),
       // Spinning only pays while every PE has a core of its own.
-      spins_(std::thread::hardware_concurrency() >= areas_.size() ? 1000 : 0) {}
+      spins_(std::thread::hardware_concurrency() >= areas_.size() ? 1000 : 0),
+      pid_namespace_(PidNamespace()) {}
 
 arrow::Status NodeBarrier::Wait() {
   if (verdict_.ok()) verdict_ = Pass();
@@ -106,6 +131,8 @@ arrow::Status NodeBarrier::Examine(double waited_s) const {
   for (size_t pe = 0; pe < areas_.size(); ++pe) {
     const bool is_absent = areas_[pe]->barriers.load(std::memory_order_acquire) < mine;
     if (is_absent && HasEnded(areas_[pe]->state.load(std::memory_order_acquire))) return Broken();
+    // Wherever it stopped: it may have died between two words of this very barrier.
+    if (IsKilled(pe)) return Broken();
   }
   if (waited_s < timeout_s_) return arrow::Status::OK();
   std::ostringstream waited;  // 0.5 and 600, where arrow::Status would write 600.000000
@@ -128,23 +155,43 @@ std::string NodeBarrier::Absent() const {
   const uint64_t mine = areas_[my_pe_]->barriers.load(std::memory_order_relaxed);
   std::ostringstream text;
   for (size_t pe = 0; pe < areas_.size(); ++pe) {
-    if (areas_[pe]->barriers.load(std::memory_order_acquire) >= mine) continue;
+    const bool is_killed = IsKilled(pe);
+    if (!is_killed && areas_[pe]->barriers.load(std::memory_order_acquire) >= mine) continue;
     text << (text.tellp() > 0 ? "; " : "") << "PE " << pe;
+    if (is_killed) {
+      text << " was killed" << InPhase(*areas_[pe]);
+      continue;
+    }
     switch (areas_[pe]->state.load(std::memory_order_acquire)) {
       case PeState::kAborted:
         text << " aborted (" << areas_[pe]->last_words << ")";
         break;
       case PeState::kFinished:
-        text << " has ended";
+        text << " has ended" << InPhase(*areas_[pe]);
         break;
       case PeState::kAbsent:
         text << " has not started";
         break;
+      case PeState::kKilled:  // meanwhile
+        text << " was killed" << InPhase(*areas_[pe]);
+        break;
       case PeState::kRunning:
-        text << " is not here yet";
+        text << " is not here yet" << InPhase(*areas_[pe]);
     }
   }
   return text.str();
+}
+
+bool NodeBarrier::IsKilled(size_t pe) const {
+  const ReservedArea& area = *areas_[pe];
+  if (area.state.load(std::memory_order_acquire) == PeState::kKilled) return true;
+  // In this order: a PE announces its end before it ends.
+  const int32_t pid = area.pid.load(std::memory_order_acquire);
+  if (pid == 0 || pid == getpid() || pid_namespace_ == 0 ||
+      area.pid_namespace.load(std::memory_order_relaxed) != pid_namespace_) {
+    return false;
+  }
+  return IsGone(pid) && !HasEnded(area.state.load(std::memory_order_acquire));
 }
 
 void NodeBarrier::Announce(PeState state, std::string_view last_words) {
@@ -153,13 +200,17 @@ void NodeBarrier::Announce(PeState state, std::string_view last_words) {
     const size_t length = std::min(last_words.size(), sizeof(area->last_words) - 1);
     std::memcpy(area->last_words, last_words.data(), length);
   }
+  if (state == PeState::kRunning) {
+    area->pid_namespace.store(pid_namespace_, std::memory_order_relaxed);
+    area->pid.store(getpid(), std::memory_order_release);
+  }
   area->state.store(state, std::memory_order_release);
   FutexWakeAll(&areas_[0]->turn);
 }
 
 void NodeBarrier::AwaitEnd() {
   for (size_t pe = 0; pe < areas_.size(); ++pe) {
-    while (static_cast<int>(pe) != my_pe_ && !HasEnded(areas_[pe]->state.load())) {
+    while (static_cast<int>(pe) != my_pe_ && !HasEnded(areas_[pe]->state.load()) && !IsKilled(pe)) {
       FutexWait(&areas_[0]->turn, areas_[0]->turn.load());
     }
   }

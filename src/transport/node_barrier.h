@@ -29,8 +29,8 @@ class NodeBarrier {
   // Tells the others what became of this PE and wakes them to look. Any thread.
   void Announce(PeState state, std::string_view last_words = {});
 
-  // Blocks until every other PE has finished or aborted. For providers whose library ends with a
-  // collective of its own.
+  // Blocks until every other PE has finished or aborted, or its process is gone. For providers
+  // whose library ends with a collective of its own.
   void AwaitEnd();
 
  private:
@@ -39,12 +39,15 @@ class NodeBarrier {
   arrow::Status Examine(double waited_s) const;
   arrow::Status Broken() const;
   std::string Absent() const;
+  // Whether the process of `pe` has ended without a word, as after SIGKILL.
+  bool IsKilled(size_t pe) const;
 
   std::vector<ReservedArea*> areas_;
   int my_pe_;
   double timeout_s_;
   std::function<arrow::Status()> check_interrupt_;
   int spins_;
+  uint64_t pid_namespace_;
   arrow::Status verdict_;  // the first failure, which all later calls return
 };
 

@@ -11,18 +11,57 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <string>
+#include <string_view>
 
 #include "transport/transport.h"
 
 namespace flightshmem {
 
-// The launcher writes kFinished into the memory file for a PE that is gone, so the numbers are
-// fixed.
-enum class PeState : uint32_t { kAbsent = 0, kRunning = 1, kFinished = 2, kAborted = 3 };
+// The launcher writes kFinished or kKilled into the memory file for a PE that has ended without a
+// word, so the numbers are fixed.
+enum class PeState : uint32_t {
+  kAbsent = 0,
+  kRunning = 1,
+  kFinished = 2,
+  kAborted = 3,
+  kKilled = 4,
+};
+
+// A few words that one PE writes and any PE may read at any time, also after its end. Who reads
+// while it is written may see some of both texts.
+class PhaseText {
+ public:
+  void Set(std::string_view text) {
+    char bytes[sizeof(words_)] = {};
+    text.copy(bytes, sizeof(bytes) - 1);
+    for (size_t i = 0; i < std::size(words_); ++i) {
+      uint64_t word;
+      std::memcpy(&word, bytes + i * sizeof(word), sizeof(word));
+      words_[i].store(word, std::memory_order_relaxed);
+    }
+  }
+  std::string Get() const {
+    char bytes[sizeof(words_)];
+    for (size_t i = 0; i < std::size(words_); ++i) {
+      const uint64_t word = words_[i].load(std::memory_order_relaxed);
+      std::memcpy(bytes + i * sizeof(word), &word, sizeof(word));
+    }
+    return std::string(bytes, strnlen(bytes, sizeof(bytes)));
+  }
+
+ private:
+  std::atomic<uint64_t> words_[4];
+};
 
 // Valid when all bytes are zero, as memory files are made; lock-free atomics work across processes.
 struct ReservedArea {
   alignas(64) std::atomic<PeState> state;
+  std::atomic<int32_t> pid;                    // written before kRunning
+  std::atomic<uint64_t> pid_namespace;         // where `pid` means something
+  PhaseText phase;                             // see Transport::SetPhase
   alignas(64) std::atomic<uint64_t> barriers;  // how many this PE has arrived at
   alignas(64) std::atomic<uint32_t> arrived;   // PE 0's: how many PEs are in the current barrier
   alignas(64) std::atomic<uint32_t> turn;      // PE 0's: counts barriers; the futex word

@@ -1,11 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/transport.h"
 
+#include "transport/reserved_area.h"
+
 namespace flightshmem {
 
 arrow::Status Transport::Barrier() {
   ++barriers_;
   return AwaitAll();
+}
+
+void Transport::SetPhase(std::string_view phase) {
+  reinterpret_cast<ReservedArea*>(peer(my_pe()))->phase.Set(phase);
+}
+
+std::string Transport::PhaseOf(int pe) const {
+  const std::byte* segment = peer(pe);
+  return segment == nullptr ? "" : reinterpret_cast<const ReservedArea*>(segment)->phase.Get();
 }
 
 arrow::Status Transport::CheckRange(std::string_view call, GlobalPtr at, uint64_t size) const {

@@ -109,6 +109,12 @@ class Transport : public std::enable_shared_from_this<Transport> {
   // And/Or/Xor are for integer types only (TypeError). Integer sums wrap.
   arrow::Status Reduce(std::span<std::byte> values, NumericType type, ReduceOp op);
 
+  // Tells the others what this PE is at ("scatter: write"), in 31 characters at most: should it be
+  // lost, their errors say so. Stays until set again. Costs nanoseconds.
+  void SetPhase(std::string_view phase);
+  // What a PE that shares memory with this one is at; empty for others.
+  std::string PhaseOf(int pe) const;
+
   // Ends the whole job: prints `message` to stderr with this PE's number, then every PE dies with
   // `code`. Any thread. Does not return.
   [[noreturn]] virtual void Abort(int code, std::string_view message) = 0;

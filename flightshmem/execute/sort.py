@@ -132,7 +132,7 @@ def range_pes(
     columns = [decode(table.column(key.column)) for key in order.keys]
     if len(columns) == 1 and _has_words(columns[0].type):
         key = order.keys[0]
-        at = pa.array([cut.key[key.column].as_py() for cut in cuts], columns[0].type)
+        at = pa.array([cut.key[key.column] for cut in cuts], columns[0].type)
         by_one = pa.Table.from_arrays(columns, names=[key.column])
         return _core.find_ranges(by_one, at, ties, key.is_ascending, order.missing_last)
     columns = [canonical(column) for column in columns]

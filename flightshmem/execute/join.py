@@ -10,31 +10,41 @@ import numpy as np
 import pyarrow as pa
 
 from flightshmem.execute.keys import group_numbers, key_table
-from flightshmem.execute.rows import take
+from flightshmem.execute.rows import contiguous, take
 from flightshmem.plan.nodes import Join
 
-Matcher = Callable[[pa.Table, pa.Table, str], tuple[Any, Any]]
-"""Key tables of both sides and "inner" or "left" -> row numbers, ordered by (left row, right row)."""
+Probe = Callable[[pa.Table, str], tuple[Any, Any]]
+"""Left keys and "inner" or "left" -> row numbers, ordered by (left row, right row).
+
+None for the left ones: every row once, in order.
+"""
 
 
-def join_rows(left: pa.Table, right: pa.Table, node: Join, match: Matcher) -> pa.Table:
-    """Join two tables on this PE. Left columns are not copied if every left row comes out once."""
-    left_keys = key_table(left, node.left_on, node.key_types)
-    right_keys = key_table(right, node.right_on, node.key_types)
-    left_rows, right_rows = match(left_keys, right_keys, node.how)
-    del left_keys, right_keys
-    from_left = left.select([name for name, _ in node.left_columns])
-    from_right = right.select([name for name, _ in node.right_columns])
-    if not _is_identity(left_rows, left.num_rows) and from_left.num_columns:
-        from_left = take(from_left, left_rows)
-    arrays = list(from_left.columns)
-    if from_right.num_columns:
-        arrays += take(from_right, right_rows).columns
-    return pa.Table.from_arrays(arrays, schema=node.schema)
+class Joiner:
+    """The right side of a join on this PE: made ready once, then probed by batches of the left side."""
+
+    def __init__(self, right: pa.Table, node: Join, table: Callable[[pa.Table], Probe]) -> None:
+        self._node = node
+        self._probe = table(key_table(right, node.right_on, node.key_types))
+        self._from_right = contiguous(right.select([name for name, _ in node.right_columns]))
+
+    def join(self, left: pa.Table) -> pa.Table:
+        """Return the pairs; left columns are not copied if every left row comes out once."""
+        node = self._node
+        left_rows, right_rows = self._probe(key_table(left, node.left_on, node.key_types), node.how)
+        from_left = left.select([name for name, _ in node.left_columns])
+        if from_left.num_columns and not _is_identity(left_rows, left.num_rows):
+            from_left = take(from_left, left_rows)
+        arrays = list(from_left.columns)
+        if self._from_right.num_columns:
+            arrays += take(self._from_right, right_rows).columns
+        return pa.Table.from_arrays(arrays, schema=node.schema)
 
 
 def _is_identity(rows: Any, count: int) -> bool:
-    return len(rows) == count and bool(np.array_equal(np.asarray(rows), np.arange(count)))
+    if rows is None:
+        return True
+    return len(rows) == count and bool(np.array_equal(np.asarray(rows), np.arange(count, dtype=np.uint32)))
 
 
 def match_rows(left: pa.Table, right: pa.Table, how: str) -> tuple[pa.Array, pa.Array]:

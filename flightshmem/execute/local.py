@@ -6,7 +6,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from flightshmem.execute.aggregate import Grouping
-from flightshmem.execute.join import join_rows, match_rows
+from flightshmem.execute.join import Joiner, match_rows
 from flightshmem.execute.rows import concat, keep, project
 from flightshmem.execute.sort import sort_table
 from flightshmem.plan.nodes import (
@@ -36,7 +36,8 @@ class LocalExecutor:
         if isinstance(plan, Project):
             return project(inputs[0], plan)
         if isinstance(plan, Join):
-            return join_rows(inputs[0], inputs[1], plan, match_rows)
+            left, right = inputs
+            return Joiner(right, plan, lambda keys: lambda rows, how: match_rows(rows, keys, how)).join(left)
         if isinstance(plan, Aggregate):
             grouping = Grouping(plan)
             result = grouping.results(grouping.counted(grouping.partial(inputs[0])))

@@ -18,7 +18,7 @@ from flightshmem import _core, exchange, runtime
 from flightshmem.errors import InvalidArgument
 from flightshmem.execute import gather
 from flightshmem.execute.aggregate import Grouping, Parts
-from flightshmem.execute.join import join_rows
+from flightshmem.execute.join import Joiner
 from flightshmem.execute.keys import key_table
 from flightshmem.execute.rows import arrow_errors, concat, keep, project, rechunk
 from flightshmem.execute.sort import Cut, choose_cuts, range_pes, sample, sort_table
@@ -42,7 +42,8 @@ from flightshmem.plan.strategy import hashes_alike, partitioning
 Batches = Callable[[], Iterator[pa.Table]]
 """Opens a stream of this PE's rows; local, to be called once."""
 
-# Joining costs a hash table of the right side per batch of the left: batches must not be smaller.
+# Joins by text or several keys look at the right side once per batch of the left: batches must not be
+# smaller.
 _JOIN_ROWS = 1 << 18
 # Per PE; enough to keep ranges within a few percent of even.
 _SAMPLE_ROWS = 2048
@@ -163,10 +164,16 @@ class SpmdExecutor:
         return self._joined(node, _once([left]), right)
 
     def _joined(self, node: Join, left: Batches, right: pa.Table) -> Batches:
-        def pieces() -> Iterator[pa.Table]:
-            return rechunk(left(), max(_JOIN_ROWS, right.num_rows))
+        """Probe the right side with the left one's batches; it is made ready when they begin."""
+        rows = max(_JOIN_ROWS, right.num_rows)
+        sides = [right]
+        del right
 
-        return _mapped(pieces, lambda table: join_rows(table, right, node, _core.join))
+        def batches() -> Iterator[pa.Table]:
+            joiner = Joiner(sides.pop(), node, lambda keys: _core.join_table(keys).probe)
+            return _mapped(lambda: rechunk(left(), rows), joiner.join)()
+
+        return batches
 
     def _shuffled(self, node: Join) -> tuple[pa.Table, pa.Table]:
         """Move the rows of one or both sides so that equal keys meet."""

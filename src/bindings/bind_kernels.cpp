@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,13 +33,17 @@ arrow::Result<JoinKind> ParseJoinKind(const std::string& how) {
   return arrow::Status::Invalid("[join] how must be 'inner' or 'left', got '", how, "'");
 }
 
-std::pair<nb::object, nb::object> PyJoin(nb::handle left_keys, nb::handle right_keys,
-                                         const std::string& how) {
+std::shared_ptr<JoinTable> PyJoinTable(nb::handle right_keys) {
+  auto right = ToTable(right_keys);
+  return CheckUnlocked([&] { return JoinTable::Make(std::move(right)); });
+}
+
+std::pair<nb::object, nb::object> PyProbe(const JoinTable& table, nb::handle left_keys,
+                                          const std::string& how) {
   const JoinKind kind = Check(ParseJoinKind(how));
   const auto left = ToTable(left_keys);
-  const auto right = ToTable(right_keys);
-  const JoinIndices pairs = CheckUnlocked([&] { return Join(left, right, kind); });
-  return {FromArray(pairs.left), FromArray(pairs.right)};
+  const JoinRows rows = CheckUnlocked([&] { return table.Probe(*left, kind); });
+  return {rows.left ? FromArray(rows.left) : nb::none(), FromArray(rows.right)};
 }
 
 std::vector<bool> PyGatherable(nb::handle schema) {
@@ -72,10 +78,15 @@ void bind_kernels(nb::module_& m) {
   m.def("hash_partition", PyHashPartition, nb::arg("keys"), nb::arg("n_pes"),
         nb::sig("def hash_partition(keys: pyarrow.RecordBatch, n_pes: int) -> pyarrow.UInt32Array"),
         "The PE number of each row of a batch of key columns.");
-  m.def("join", PyJoin, nb::arg("left_keys"), nb::arg("right_keys"), nb::arg("how"),
-        nb::sig("def join(left_keys: pyarrow.Table, right_keys: pyarrow.Table, how: str) "
-                "-> tuple[pyarrow.Int64Array, pyarrow.Int64Array]"),
-        "Row numbers of the pairs with equal keys, in order; right is null without a partner.");
+  nb::class_<JoinTable>(m, "JoinTable")
+      .def("probe", PyProbe, nb::arg("left_keys"), nb::arg("how"),
+           nb::sig("def probe(self, left_keys: pyarrow.Table, how: str) "
+                   "-> tuple[pyarrow.UInt32Array | None, pyarrow.UInt32Array]"),
+           "Row numbers of the pairs with equal keys, in order; left is None for every row once, "
+           "right is null without a partner.");
+  m.def("join_table", PyJoinTable, nb::arg("right_keys"),
+        nb::sig("def join_table(right_keys: pyarrow.Table) -> JoinTable"),
+        "The right side of a join, made once and probed by batches of the left.");
   m.def("gather", PyGather, nb::arg("batch"), nb::arg("rows"),
         nb::sig("def gather(batch: pyarrow.RecordBatch, "
                 "rows: pyarrow.UInt32Array | pyarrow.Int64Array) -> pyarrow.RecordBatch"),

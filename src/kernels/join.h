@@ -12,17 +12,31 @@ namespace flightshmem {
 
 enum class JoinKind : uint8_t { kInner, kLeft };
 
-struct JoinIndices {
-  std::shared_ptr<arrow::Int64Array> left;
-  std::shared_ptr<arrow::Int64Array> right;  // null where a left row found no partner
+struct JoinRows {
+  std::shared_ptr<arrow::UInt32Array> left;   // nullptr: every left row once, in order
+  std::shared_ptr<arrow::UInt32Array> right;  // null where a left row found no partner
 };
 
-// Row numbers of the pairs with equal keys. All columns are keys, matched by position; their types
-// are equal once dictionaries are decoded and 32/64 bit offsets are taken as one (TypeError naming
-// the column else; nested types: NotImplemented). Null matches null, NaN matches NaN and null, -0.0
-// matches 0.0. Ordered by left row, then right row. At most 2^30 rows of both sides together
-// (CapacityError).
-arrow::Result<JoinIndices> Join(const std::shared_ptr<arrow::Table>& left_keys,
-                                const std::shared_ptr<arrow::Table>& right_keys, JoinKind kind);
+class KeyTable;
+
+// The right side of a join, made once and probed by any number of batches of the left. Immutable
+// once made: any number of threads may probe.
+class JoinTable {
+ public:
+  // All columns are keys. At most 2^30 rows (CapacityError).
+  static arrow::Result<std::shared_ptr<JoinTable>> Make(std::shared_ptr<arrow::Table> right_keys);
+
+  // Row numbers of the pairs with equal keys. Columns are matched by position; their types are
+  // equal once dictionaries are decoded and 32/64 bit offsets are taken as one (TypeError naming
+  // the column else; nested types: NotImplemented). Null matches null, NaN matches NaN and null,
+  // -0.0 matches 0.0. Ordered by left row, then right row. At most 2^30 rows of both sides together
+  // (CapacityError). One number or time is the key: costs the left rows only. Other keys: costs the
+  // right rows, too.
+  arrow::Result<JoinRows> Probe(const arrow::Table& left_keys, JoinKind kind) const;
+
+ private:
+  std::shared_ptr<arrow::Table> right_keys_;
+  std::shared_ptr<const KeyTable> table_;  // nullptr: keys that are not one number
+};
 
 }  // namespace flightshmem

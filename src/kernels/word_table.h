@@ -39,7 +39,7 @@ class WordTable {
   }
   // As Insert, but words that were never inserted get `absent`.
   template <typename WordAt>
-  void Find(int64_t count, WordAt word_at, uint32_t absent, uint32_t* codes) {
+  void Find(int64_t count, WordAt word_at, uint32_t absent, uint32_t* codes) const {
     ForEach(count, word_at, [&](int64_t i, uint64_t word, uint64_t at) {
       const Slot& slot = Probe(word, at);
       codes[i] = slot.number == 0 ? absent : slot.number - 1;
@@ -54,7 +54,7 @@ class WordTable {
   static constexpr int64_t kRun = 32;
 
   template <typename WordAt, typename Visit>
-  void ForEach(int64_t count, WordAt word_at, Visit visit) {
+  void ForEach(int64_t count, WordAt word_at, Visit visit) const {
     std::array<uint64_t, kRun> at;
     for (int64_t begin = 0; begin < count; begin += kRun) {
       const int64_t run = std::min(kRun, count - begin);
@@ -69,7 +69,7 @@ class WordTable {
   // The low bits: the high ones chose the PE, so they are alike for all words here.
   uint64_t Home(uint64_t word) const { return Mix(word) & mask_; }
 
-  Slot& Probe(uint64_t word, uint64_t at) {
+  Slot& Probe(uint64_t word, uint64_t at) const {
     while (slots_[at].number != 0 && slots_[at].word != word) at = (at + 1) & mask_;
     return slots_[at];
   }

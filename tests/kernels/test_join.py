@@ -20,9 +20,17 @@ NAN = float("nan")
 DAY = dt.datetime(2013, 1, 1)
 
 
+def join(left: pa.Table, right: pa.Table, how: str) -> tuple[pa.Array, pa.Array]:
+    rows_left, rows_right = _core.join_table(right).probe(left, how)
+    if rows_left is None:
+        rows_left = pa.array(range(left.num_rows), pa.uint32())
+    assert rows_left.type == rows_right.type == pa.uint32()
+    assert len(rows_left) == len(rows_right)
+    return rows_left, rows_right
+
+
 def pairs(left: pa.Table, right: pa.Table, how: str) -> list[tuple[int, int | None]]:
-    rows_left, rows_right = _core.join(left, right, how)
-    assert rows_left.type == rows_right.type == pa.int64()
+    rows_left, rows_right = join(left, right, how)
     return list(zip(rows_left.to_pylist(), rows_right.to_pylist(), strict=True))
 
 
@@ -141,7 +149,7 @@ def test_string_keys_over_more_than_128_partitions() -> None:
             pa.Table.from_batches([side.take(pa.array(np.flatnonzero(numbers == part)))])
             for side, numbers in zip((left, right), parts, strict=True)
         ]
-        rows_left, rows_right = _core.join(*sides, "left")
+        rows_left, rows_right = join(*sides, "left")
         assert rows_right.null_count == 0
         assert len(rows_left) == sides[0].num_rows
         assert sides[0].take(rows_left).equals(sides[1].take(rows_right))
@@ -153,9 +161,36 @@ def test_more_distinct_keys_than_a_short_holds() -> None:
     keys = pa.array([f"F{i:09d}" for i in range(70_000)])
     backwards = np.arange(70_000)[::-1]
     left, right = pa.table({"k": keys}), pa.table({"k": keys.take(pa.array(backwards))})
-    rows_left, rows_right = _core.join(left, right, "left")
+    rows_left, rows_right = join(left, right, "left")
     assert (rows_left.to_numpy() == np.arange(70_000)).all()
     assert (rows_right.to_numpy() == backwards).all()
+
+
+@pytest.mark.parametrize("factor", [1, 2**40], ids=["close", "apart"])
+@pytest.mark.parametrize("copies", [1, 2], ids=["unique", "twice"])
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64()])
+def test_one_table_serves_many_batches_of_many_chunks(factor: int, copies: int, kind: pa.DataType) -> None:
+    rng = np.random.default_rng(5)
+    right = np.tile(rng.permutation(5000)[:4000], copies)
+    right_keys = pa.chunked_array(
+        [pa.array(right[:700] * factor).cast(kind, safe=False), pa.array([None], kind)]
+        + [pa.array(right[700:] * factor).cast(kind, safe=False)]
+    )
+    table = _core.join_table(pa.table({"k": right_keys}))
+    for rows in (0, 1, 2047, 9000):
+        left = rng.integers(-50, 5500, rows)
+        missing = rng.random(rows) < 0.1
+        keys = pa.array(left * factor, mask=missing).cast(kind, safe=False)
+        sides = (
+            pa.table({"k": pa.chunked_array([keys[: rows // 3], keys[rows // 3 :]], kind)}),
+            pa.table({"k": right_keys}),
+        )
+        for how in ("inner", "left"):
+            ours = table.probe(sides[0], how)
+            if how == "left" and copies == 1:
+                assert ours[0] is None
+            assert pairs(*sides, how) == oracle(*sides, how)
+            assert ours[1].equals(join(*sides, how)[1])
 
 
 def test_integer_keys_with_nulls_stay_integers() -> None:
@@ -173,21 +208,21 @@ def test_null_keys_match_as_pandas_has_it() -> None:
 def test_keys_of_two_types_are_an_error() -> None:
     """An int key never meets a string key (case 45)."""
     with pytest.raises(TypeError, match="'k' has two types, got int64 and string"):
-        _core.join(pa.table({"k": [1, 2]}), pa.table({"k": ["1", "2"]}), "inner")
+        join(pa.table({"k": [1, 2]}), pa.table({"k": ["1", "2"]}), "inner")
 
 
 def test_nested_keys_are_an_error() -> None:
     nested = pa.table({"k": pa.array([[1], [2]])})
     with pytest.raises(NotImplementedError, match="column 'k' cannot be a key"):
-        _core.join(nested, nested, "inner")
+        join(nested, nested, "inner")
 
 
 def test_unknown_kind_and_unequal_number_of_keys_are_errors() -> None:
     one, two = pa.table({"k": [1]}), pa.table({"k": [1], "j": [1]})
     with pytest.raises(ValueError, match="'outer'"):
-        _core.join(one, one, "outer")
+        join(one, one, "outer")
     with pytest.raises(ValueError, match="got 1 and 2"):
-        _core.join(one, two, "inner")
+        join(one, two, "inner")
 
 
 SMALL = st.one_of(st.none(), st.integers(0, 5), st.integers(-(2**63), 2**63 - 1))

@@ -188,17 +188,13 @@ def scatter(heap: Heap, schema: pyarrow.Schema, batches: Sequence[pyarrow.Record
 def replicate(heap: Heap, schema: pyarrow.Schema, batches: Sequence[pyarrow.RecordBatch], staging_bytes: int = ..., max_short_text: int = ..., is_portable: bool = ...) -> tuple[Shard, pyarrow.RecordBatch]:
     """Every PE gets all rows of all PEs. Collective."""
 
-def hash_partition(keys: pyarrow.RecordBatch, n_pes: int) -> pyarrow.UInt32Array:
+def hash_partition(keys: pyarrow.RecordBatch, n_pes: int) -> pyarrow.UInt16Array:
     """The PE number of each row of a batch of key columns."""
 
-class JoinTable:
-    def probe(self, left_keys: pyarrow.Table, how: str) -> tuple[pyarrow.UInt32Array | None, pyarrow.UInt32Array]:
-        """
-        Row numbers of the pairs with equal keys, in order; left is None for every row once, right is null without a partner.
-        """
-
-def join_table(right_keys: pyarrow.Table) -> JoinTable:
-    """The right side of a join, made once and probed by batches of the left."""
+def join(left_keys: pyarrow.Table, right_keys: pyarrow.Table, how: str) -> tuple[pyarrow.Int64Array, pyarrow.Int64Array]:
+    """
+    Row numbers of the pairs with equal keys, in order; right is null without a partner.
+    """
 
 def gather(batch: pyarrow.RecordBatch, rows: pyarrow.UInt32Array | pyarrow.Int64Array) -> pyarrow.RecordBatch:
     """Rows by number; a null number gives a row of nulls."""
@@ -211,6 +207,16 @@ def sort_rows(keys: pyarrow.Table, ascending: Sequence[bool], missing_last: bool
 
 def find_ranges(key: pyarrow.Table, cuts: pyarrow.Array, ties: Sequence[int], ascending: bool, missing_last: bool) -> pyarrow.UInt16Array:
     """How many cuts lie before each row of the one column of `key`."""
+
+def group_rows(keys: pyarrow.Table) -> tuple[pyarrow.UInt32Array, pyarrow.Int64Array]:
+    """
+    The group number of each row of a table of key columns, and each group's first row.
+    """
+
+def state_of_groups(state: str, numbers: pyarrow.Array, n_groups: int, values: pyarrow.Table, nan_is_missing: bool = False) -> pyarrow.Array:
+    """
+    Sum, count, min or max of one column's values in each group. numbers < n_groups is trusted.
+    """
 
 class FlightServer:
     @staticmethod

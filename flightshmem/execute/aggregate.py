@@ -16,10 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from flightshmem import _core
 from flightshmem.errors import Overflow
 from flightshmem.execute.keys import canonical, group_numbers, key_table, without_nan
+from flightshmem.execute.rows import take
 from flightshmem.plan.aggregates import STATES, Aggregation
 from flightshmem.plan.casting import to_dictionary
+from flightshmem.plan.expr import decode
 from flightshmem.plan.nodes import Aggregate
 from flightshmem.plan.types import is_float
 
@@ -82,9 +85,9 @@ class Grouping:
             if column is None:
                 calls.append(([], "count_all", None))
                 continue
-            inputs = inputs.append_column(f"s{i}", _input(state, table.column(column), column))
+            inputs = inputs.append_column(f"s{i}", _input(state, table.column(column), bool(self.keys)))
             calls.append((f"s{i}", *_PARTIAL[state]))
-        states = self._named(_group(inputs, self.keys, calls))
+        states = self._named(_group(inputs, self.keys, calls, nan_is_missing=True))
         distinct = tuple(
             _distinct(bare.append_column("v", canonical(table.column(c)))) for c in self._distinct
         )
@@ -222,24 +225,64 @@ def _merge_call(kind: str) -> tuple[str, Any]:
     return function, None if function in ("min", "max") else _SKIP
 
 
-def _group(table: pa.Table, keys: list[str], calls: list[tuple[Any, str, Any]]) -> pa.Table:
-    # One thread: with more, the order of groups (and of float additions) varies from run to run.
-    return pa.TableGroupBy(table, keys, use_threads=False).aggregate(calls)
+def _group(
+    table: pa.Table, keys: list[str], calls: list[tuple[Any, str, Any]], nan_is_missing: bool = False
+) -> pa.Table:
+    """Aggregate like ``pyarrow.TableGroupBy``: keys first, groups in order of their first rows.
+
+    ``nan_is_missing`` tells only about inputs that ``_keeps_nan`` names; the others have none.
+    """
+    if not keys:
+        return pa.TableGroupBy(table, keys, use_threads=False).aggregate(calls)
+    numbers, first_rows = _core.group_rows(table.select(keys))
+    found: list[Any] = [None] * len(calls)
+    for i, (column, function, options) in enumerate(calls):
+        values = table.select([column]) if isinstance(column, str) else table.select(keys[:1])
+        if _has_kernel(function, options, values.column(0).type):
+            found[i] = _core.state_of_groups(function, numbers, len(first_rows), values, nan_is_missing)
+    left = [i for i, state in enumerate(found) if state is None]
+    if left:
+        # One thread: with more, the order of groups (and of float additions) varies from run to run.
+        numbered = table.append_column("group", numbers)
+        others = pa.TableGroupBy(numbered, ["group"], use_threads=False).aggregate([calls[i] for i in left])
+        for place, i in enumerate(left, start=1):
+            found[i] = others.column(place)
+    key_columns = take(table.select(keys), first_rows)
+    names = [*keys, *(f"{column}_{function}" for column, function, _ in calls)]
+    return pa.Table.from_arrays([*key_columns.columns, *found], names=names)
+
+
+def _has_kernel(function: str, options: Any, kind: pa.DataType) -> bool:
+    if function == "count":
+        return options is None
+    if function == "sum":
+        return options is _SKIP and kind in _SUMMED
+    return function in ("min", "max") and (kind in _SUMMED or (pt.is_temporal(kind) and kind.bit_width <= 64))
+
+
+_SUMMED = {pa.int32(), pa.int64(), pa.uint32(), pa.uint64(), pa.float32(), pa.float64()}
 
 
 def _distinct(table: pa.Table) -> pa.Table:
     return _group(table, table.schema.names, [])
 
 
-def _input(state: str, values: Any, column: str) -> Any:
-    values = without_nan(canonical(values))
+def _keeps_nan(state: str, kind: pa.DataType) -> bool:
+    """Tell whether the kernel of a state skips NaN by itself."""
+    return state in ("sum", "total", "count", "min", "max") and kind in (pa.float32(), pa.float64())
+
+
+def _input(state: str, values: Any, is_grouped: bool) -> Any:
+    values = decode(values)
+    if not (is_grouped and _keeps_nan(state, values.type)):
+        values = without_nan(values)
     if state in ("total", "mean", "spread"):
         return values.cast(pa.float64(), safe=False)
     if state in ("any", "all"):
         return values if pt.is_boolean(values.type) else pc.not_equal(values, pa.scalar(0, values.type))
     if state == "sum":
         if is_float(values.type) or pt.is_null(values.type):
-            return values.cast(pa.float64())
+            return values.cast(pa.float64(), safe=False)
         if pt.is_boolean(values.type) or pt.is_duration(values.type):
             values = values.cast(pa.int64())
         return _safe_to_sum(values)

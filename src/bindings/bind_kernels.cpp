@@ -13,6 +13,7 @@
 #include "bindings/arrow_bridge.h"
 #include "bindings/status.h"
 #include "kernels/gather.h"
+#include "kernels/group.h"
 #include "kernels/join.h"
 #include "kernels/partition.h"
 #include "kernels/sort.h"
@@ -72,11 +73,42 @@ nb::object PyFindRanges(nb::handle key, nb::handle cuts, std::vector<int64_t> ti
       CheckUnlocked([&] { return FindRanges(*table->column(0), at, ascending, missing_last); }));
 }
 
+std::pair<nb::object, nb::object> PyGroupRows(nb::handle keys) {
+  const auto table = ToTable(keys);
+  const Groups groups = CheckUnlocked([&] { return GroupRows(*table); });
+  return {FromArray(groups.numbers), FromArray(groups.first_rows)};
+}
+
+arrow::Result<GroupState> ParseGroupState(const std::string& state) {
+  if (state == "sum") return GroupState::kSum;
+  if (state == "count") return GroupState::kCount;
+  if (state == "min") return GroupState::kMin;
+  if (state == "max") return GroupState::kMax;
+  return arrow::Status::Invalid("[group] state must be sum, count, min or max, got '", state, "'");
+}
+
+nb::object PyStateOfGroups(const std::string& state, nb::handle numbers, int64_t n_groups,
+                           nb::handle values, bool nan_is_missing) {
+  const GroupState wanted = Check(ParseGroupState(state));
+  const auto of = ToArray(numbers);
+  if (of->type_id() != arrow::Type::UINT32) {
+    Check(arrow::Status::TypeError("[group] numbers must be uint32, got ", of->type()->ToString()));
+  }
+  const auto table = ToTable(values);
+  if (table->num_columns() != 1) {
+    Check(arrow::Status::Invalid("[group] one column at a time, got ", table->num_columns()));
+  }
+  return FromArray(CheckUnlocked([&] {
+    return StateOfGroups(wanted, static_cast<const arrow::UInt32Array&>(*of), n_groups,
+                         *table->column(0), nan_is_missing);
+  }));
+}
+
 }  // namespace
 
 void bind_kernels(nb::module_& m) {
   m.def("hash_partition", PyHashPartition, nb::arg("keys"), nb::arg("n_pes"),
-        nb::sig("def hash_partition(keys: pyarrow.RecordBatch, n_pes: int) -> pyarrow.UInt32Array"),
+        nb::sig("def hash_partition(keys: pyarrow.RecordBatch, n_pes: int) -> pyarrow.UInt16Array"),
         "The PE number of each row of a batch of key columns.");
   nb::class_<JoinTable>(m, "JoinTable")
       .def("probe", PyProbe, nb::arg("left_keys"), nb::arg("how"),
@@ -103,6 +135,16 @@ void bind_kernels(nb::module_& m) {
         nb::sig("def find_ranges(key: pyarrow.Table, cuts: pyarrow.Array, ties: Sequence[int], "
                 "ascending: bool, missing_last: bool) -> pyarrow.UInt16Array"),
         "How many cuts lie before each row of the one column of `key`.");
+  m.def("group_rows", PyGroupRows, nb::arg("keys"),
+        nb::sig("def group_rows(keys: pyarrow.Table) -> tuple[pyarrow.UInt32Array, "
+                "pyarrow.Int64Array]"),
+        "The group number of each row of a table of key columns, and each group's first row.");
+  m.def("state_of_groups", PyStateOfGroups, nb::arg("state"), nb::arg("numbers"),
+        nb::arg("n_groups"), nb::arg("values"), nb::arg("nan_is_missing") = false,
+        nb::sig("def state_of_groups(state: str, numbers: pyarrow.Array, n_groups: int, "
+                "values: pyarrow.Table, nan_is_missing: bool = False) -> pyarrow.Array"),
+        "Sum, count, min or max of one column's values in each group. numbers < n_groups is "
+        "trusted.");
 }
 
 }  // namespace flightshmem::bindings

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/key_codes.h"
 
-#include <arrow/array/array_dict.h>
 #include <arrow/array/array_primitive.h>
 #include <arrow/chunked_array.h>
 #include <arrow/compute/api_vector.h>
@@ -18,31 +17,15 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/key_pieces.h"
+#include "kernels/text_codes.h"
 #include "kernels/word_table.h"
 
 namespace flightshmem {
 namespace {
 
-// A piece of a key column. `indices` is set when the rows are positions in `values`.
-struct Piece {
-  bool is_left = false;
-  std::shared_ptr<arrow::Array> values;
-  std::shared_ptr<arrow::DictionaryArray> indices;
-  int64_t length() const { return indices ? indices->length() : values->length(); }
-};
-
-struct RowCounts {
-  int64_t left = 0;
-  int64_t right = 0;
-  int64_t both() const { return left + right; }
-};
-
 // Up to so many codes a table indexed by code costs less than hashing the rows again.
 int64_t DenseLimit(int64_t rows) { return std::max<int64_t>(1024, 2 * rows); }
-
-std::unique_ptr<uint32_t[]> NewCodes(int64_t rows) {
-  return std::make_unique_for_overwrite<uint32_t[]>(static_cast<size_t>(rows));
-}
 
 // Missing is NaN, -0.0 is 0.0, every width is double: then equal bits are equal keys.
 template <typename T, typename ToDouble>
@@ -71,10 +54,6 @@ arrow::Result<std::shared_ptr<arrow::Array>> Canonical(std::shared_ptr<arrow::Ar
       return CanonicalFloats<float>(*values, [](float value) { return double{value}; });
     case arrow::Type::DOUBLE:
       return CanonicalFloats<double>(*values, [](double value) { return value; });
-    case arrow::Type::STRING:
-      return arrow::compute::Cast(*values, arrow::large_utf8());
-    case arrow::Type::BINARY:
-      return arrow::compute::Cast(*values, arrow::large_binary());
     default:
       return values;
   }
@@ -128,15 +107,6 @@ std::pair<T, T> Range(const std::vector<Piece>& pieces) {
   return {low, high};
 }
 
-void WriteNullCodes(const std::vector<Piece>& pieces, uint32_t null_code, uint32_t* out) {
-  for (const Piece& piece : pieces) {
-    for (int64_t i = 0; piece.values->null_count() > 0 && i < piece.length(); ++i) {
-      if (piece.values->IsNull(i)) out[i] = null_code;
-    }
-    out += piece.length();
-  }
-}
-
 // Whole numbers that lie close together are their own codes. n_codes is 0 when they do not.
 template <typename T>
 KeyCodes DenseCodes(const std::vector<Piece>& pieces, const RowCounts& rows) {
@@ -159,7 +129,7 @@ KeyCodes DenseCodes(const std::vector<Piece>& pieces, const RowCounts& rows) {
 // Only right keys get codes; left keys that are not among them share one.
 template <typename T>
 KeyCodes WordCodes(const std::vector<Piece>& pieces, const RowCounts& rows) {
-  WordTable table(rows.right);
+  WordTable table(std::min(rows.right, kFirstWords));
   KeyCodes result{NewCodes(rows.both()), 0};
   for (const bool left : {false, true}) {
     uint32_t* out = result.codes.get();
@@ -282,6 +252,7 @@ arrow::Result<KeyCodes> EncodeColumn(const std::string& name, const arrow::Chunk
   std::vector<Piece> pieces;
   for (const arrow::ChunkedArray* side : {&left, &right}) {
     for (const auto& chunk : side->chunks()) {
+      if (chunk->length() == 0) continue;  // of which Arrow's encoder makes no chunk
       ARROW_ASSIGN_OR_RAISE(Piece piece, MakePiece(chunk));
       piece.is_left = side == &left;
       pieces.push_back(std::move(piece));
@@ -290,6 +261,7 @@ arrow::Result<KeyCodes> EncodeColumn(const std::string& name, const arrow::Chunk
   if (type->id() == arrow::Type::NA) {
     return KeyCodes{std::make_unique<uint32_t[]>(static_cast<size_t>(rows.both())), 1};
   }
+  if (arrow::is_large_binary_like(type->id())) return TextCodes(pieces, rows);
   KeyCodes numbers = TryNumberCodes(*type, pieces, rows);
   if (numbers.n_codes > 0) return numbers;
   return DictionaryCodes(type, pieces, rows);
@@ -307,7 +279,7 @@ void Combine(KeyCodes* all, const KeyCodes& next, const RowCounts& rows) {
     all->n_codes = n_pairs;
     return;
   }
-  WordTable table(rows.right);
+  WordTable table(std::min(rows.right, kFirstWords));
   uint32_t* right = all->codes.get() + rows.left;
   table.Insert(rows.right, [&](int64_t i) { return pair_at(rows.left + i); }, right);
   table.Find(rows.left, pair_at, static_cast<uint32_t>(table.size()), all->codes.get());

@@ -13,6 +13,7 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "kernels/mix.h"
 
@@ -20,9 +21,9 @@ namespace flightshmem {
 
 class WordTable {
  public:
-  // Room for `max_words` distinct words.
-  explicit WordTable(int64_t max_words)
-      : mask_((uint64_t{2} << std::bit_width(static_cast<uint64_t>(max_words))) - 1),
+  // Starts with room for so many distinct words; grows as need be.
+  explicit WordTable(int64_t words)
+      : mask_((uint64_t{2} << std::bit_width(static_cast<uint64_t>(words))) - 1),
         slots_(std::make_unique<Slot[]>(mask_ + 1)) {}
 
   int64_t size() const { return size_; }
@@ -31,7 +32,10 @@ class WordTable {
   // word_at(i) may read codes[i].
   template <typename WordAt>
   void Insert(int64_t count, WordAt word_at, uint32_t* codes) {
-    ForEach(count, word_at, [&](int64_t i, uint64_t word, uint64_t at) {
+    const auto make_room = [&] {
+      if (2 * static_cast<uint64_t>(size_ + kRun) > mask_ + 1) Grow();
+    };
+    ForEach(count, word_at, make_room, [&](int64_t i, uint64_t word, uint64_t at) {
       Slot& slot = Probe(word, at);
       if (slot.number == 0) slot = {word, static_cast<uint32_t>(++size_)};
       codes[i] = slot.number - 1;
@@ -40,10 +44,12 @@ class WordTable {
   // As Insert, but words that were never inserted get `absent`.
   template <typename WordAt>
   void Find(int64_t count, WordAt word_at, uint32_t absent, uint32_t* codes) const {
-    ForEach(count, word_at, [&](int64_t i, uint64_t word, uint64_t at) {
-      const Slot& slot = Probe(word, at);
-      codes[i] = slot.number == 0 ? absent : slot.number - 1;
-    });
+    ForEach(
+        count, word_at, [] {},
+        [&](int64_t i, uint64_t word, uint64_t at) {
+          const Slot& slot = Probe(word, at);
+          codes[i] = slot.number == 0 ? absent : slot.number - 1;
+        });
   }
 
  private:
@@ -53,10 +59,11 @@ class WordTable {
   };
   static constexpr int64_t kRun = 32;
 
-  template <typename WordAt, typename Visit>
-  void ForEach(int64_t count, WordAt word_at, Visit visit) const {
+  template <typename WordAt, typename BeforeRun, typename Visit>
+  void ForEach(int64_t count, WordAt word_at, BeforeRun before_run, Visit visit) const {
     std::array<uint64_t, kRun> at;
     for (int64_t begin = 0; begin < count; begin += kRun) {
+      before_run();
       const int64_t run = std::min(kRun, count - begin);
       for (int64_t i = 0; i < run; ++i) {
         at[i] = Home(word_at(begin + i));
@@ -72,6 +79,16 @@ class WordTable {
   Slot& Probe(uint64_t word, uint64_t at) const {
     while (slots_[at].number != 0 && slots_[at].word != word) at = (at + 1) & mask_;
     return slots_[at];
+  }
+
+  void Grow() {
+    const std::unique_ptr<Slot[]> old = std::move(slots_);
+    const uint64_t old_size = mask_ + 1;
+    mask_ = 2 * old_size - 1;
+    slots_ = std::make_unique<Slot[]>(mask_ + 1);
+    for (uint64_t i = 0; i < old_size; ++i) {
+      if (old[i].number != 0) Probe(old[i].word, Home(old[i].word)) = old[i];
+    }
   }
 
   uint64_t mask_;

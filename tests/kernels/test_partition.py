@@ -128,7 +128,7 @@ def test_errors_name_the_column() -> None:
     nested = pa.record_batch([pa.array([[1]])], ["shape"])
     with pytest.raises(NotImplementedError, match="'shape' cannot be a key, got type list"):
         _core.hash_partition(nested, 2)
-    with pytest.raises(ValueError, match="n_pes must be >= 1, got 0"):
+    with pytest.raises(ValueError, match="n_pes must lie in"):
         _core.hash_partition(pa.record_batch([pa.array([1])], ["k"]), 0)
     with pytest.raises(ValueError, match="no key column"):
         _core.hash_partition(pa.record_batch([], []), 2)

@@ -32,7 +32,8 @@ inline std::unique_ptr<uint32_t[]> NewCodes(int64_t rows) {
   return std::make_unique_for_overwrite<uint32_t[]>(static_cast<size_t>(rows));
 }
 
-// Gives the rows of plain pieces whose value is null `null_code`. `out`: of the first piece's first row.
+// Gives the rows of plain pieces whose value is null `null_code`. `out`: of the first piece's first
+// row.
 inline void WriteNullCodes(const std::vector<Piece>& pieces, uint32_t null_code, uint32_t* out) {
   for (const Piece& piece : pieces) {
     for (int64_t i = 0; piece.values->null_count() > 0 && i < piece.length(); ++i) {

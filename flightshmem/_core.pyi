@@ -191,10 +191,14 @@ def replicate(heap: Heap, schema: pyarrow.Schema, batches: Sequence[pyarrow.Reco
 def hash_partition(keys: pyarrow.RecordBatch, n_pes: int) -> pyarrow.UInt16Array:
     """The PE number of each row of a batch of key columns."""
 
-def join(left_keys: pyarrow.Table, right_keys: pyarrow.Table, how: str) -> tuple[pyarrow.Int64Array, pyarrow.Int64Array]:
-    """
-    Row numbers of the pairs with equal keys, in order; right is null without a partner.
-    """
+class JoinTable:
+    def probe(self, left_keys: pyarrow.Table, how: str) -> tuple[pyarrow.UInt32Array | None, pyarrow.UInt32Array]:
+        """
+        Row numbers of the pairs with equal keys, in order; left is None for every row once, right is null without a partner.
+        """
+
+def join_table(right_keys: pyarrow.Table) -> JoinTable:
+    """The right side of a join, made once and probed by batches of the left."""
 
 def gather(batch: pyarrow.RecordBatch, rows: pyarrow.UInt32Array | pyarrow.Int64Array) -> pyarrow.RecordBatch:
     """Rows by number; a null number gives a row of nulls."""

@@ -88,7 +88,11 @@ def test_states_skip_what_is_missing(data: st.DataObject) -> None:
         if state == "sum":
             assert math.isclose(found[group].as_py(), math.fsum(own.to_pylist()), abs_tol=1e-3)
             continue
-        expected = pa.scalar(len(own)) if state == "count" else pc.min_max(own)[state]
+        if state == "count":
+            assert found[group].as_py() == len(own)
+            continue
+        bits = own.cast(pa.int64()) if pa.types.is_duration(kind) else own  # Arrow has no extreme of those
+        expected = pc.min_max(bits)[state].cast(kind)
         assert found[group].equals(expected) or found[group].as_py() == expected.as_py()
 
 

@@ -9,6 +9,7 @@ projections, broadcast joins and the first half of an aggregation never hold mor
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -21,7 +22,9 @@ from flightshmem.execute.aggregate import Grouping, Parts
 from flightshmem.execute.join import Joiner
 from flightshmem.execute.keys import key_table
 from flightshmem.execute.rows import arrow_errors, concat, keep, project, rechunk
+from flightshmem.execute.sampling import barely_shrinks, count_groups, peek
 from flightshmem.execute.sort import Cut, choose_cuts, range_pes, sample, sort_table
+from flightshmem.plan.estimate import Estimator
 from flightshmem.plan.explain import describe, explain
 from flightshmem.plan.nodes import (
     Aggregate,
@@ -210,15 +213,39 @@ class SpmdExecutor:
     def _aggregate(self, node: Aggregate) -> pa.Table:
         grouping = Grouping(node)
         batches = self._stream(node.child)
+        are_apart = node.strategy in ("hash", "range")
+        if are_apart:
+            batches, moves_rows = self._sampled(node, batches)
+            if moves_rows:
+                batches, are_apart = _once([self._groups_together(node, batches)]), False
         with self._local_step(node):
             parts = grouping.accumulate(batches())
         if node.strategy == "gather":
             return self._aggregate_all(node, grouping, parts)
-        if node.strategy != "local":
+        if are_apart:
             parts = self._exchanged(node, grouping, parts)
         with self._local_step(node):
             result = grouping.results(grouping.counted(parts))
             return sort_table(result, _by(node.keys)) if node.is_sorted else result
+
+    def _sampled(self, node: Aggregate, batches: Batches) -> tuple[Batches, bool]:
+        """Look at the first rows: is it better to move rows than states? The same answer on all PEs."""
+        with self._local_step(node):
+            first, tables = peek(batches())
+            mine = (0, 0) if first is None else count_groups(key_table(first, node.keys))
+        counts = [json.loads(other) for other in self._runtime.allgather(json.dumps(mine).encode())]
+        expected = Estimator()(node.child).rows
+        rows = max(count for count, _ in counts) if expected is None else expected / self._runtime.n_pes
+        return (lambda: tables), barely_shrinks(counts, rows)
+
+    def _groups_together(self, node: Aggregate, batches: Batches) -> pa.Table:
+        """Bring all rows of a group to one PE."""
+        with self._local_step(node):
+            table = concat(batches(), node.child.schema)
+        if node.strategy == "hash":
+            return self._by_hash(table, node.keys)
+        order = _by(node.keys)
+        return self._by_range(table, self._cuts(table, order), order)
 
     def _exchanged(self, node: Aggregate, grouping: Grouping, parts: Parts) -> Parts:
         """Bring all states of a group to one PE and merge them."""
@@ -266,7 +293,7 @@ class SpmdExecutor:
     ) -> pa.Table:
         with self._runtime.converge("sort"), arrow_errors("sort"):
             pes = range_pes(table, cuts, order, pe)
-        return exchange.scatter(table, pes)
+        return exchange.scatter(table, pes, keep_types=True)
 
     def _limit(self, node: Limit) -> pa.Table:
         """Keep the first rows in PE order: each PE reads no more than it might need."""

@@ -173,8 +173,11 @@ def test_one_table_serves_many_batches_of_many_chunks(factor: int, copies: int, 
     rng = np.random.default_rng(5)
     right = np.tile(rng.permutation(5000)[:4000], copies)
     right_keys = pa.chunked_array(
-        [pa.array(right[:700] * factor).cast(kind, safe=False), pa.array([None], kind)]
-        + [pa.array(right[700:] * factor).cast(kind, safe=False)]
+        [
+            pa.array(right[:700] * factor).cast(kind, safe=False),
+            pa.array([None], kind),
+            pa.array(right[700:] * factor).cast(kind, safe=False),
+        ]
     )
     table = _core.join_table(pa.table({"k": right_keys}))
     for rows in (0, 1, 2047, 9000):

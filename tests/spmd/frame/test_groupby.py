@@ -18,6 +18,8 @@ from spmd.oracle import assert_same, is_equal
 
 import flightshmem as fs
 from flightshmem.errors import InvalidArgument, Overflow, SchemaError
+from flightshmem.execute import gather
+from flightshmem.runtime import Runtime
 from flightshmem.testing import agreed
 
 NUMBERS = ["sum", "mean", "count", "min", "max", "std", "var", "nunique"]
@@ -239,3 +241,22 @@ def test_value_counts(table: pa.Table) -> None:
 def test_value_counts_breaks_ties_by_value() -> None:
     frame = fs.from_arrow(pa.table({"s": ["c", "a", "b", "b", "c", "a", "d"]}))
     assert frame["s"].value_counts()["s"].to_arrow().to_pylist() == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("sort", [False, True])
+def test_groups_of_hardly_more_than_a_row(runtime: Runtime, sort: bool) -> None:
+    """Rows are moved to where their groups are: as many groups as rows, nearly."""
+    rng = np.random.default_rng(runtime.pe)
+    keys = rng.integers(0, 60_000 * runtime.n_pes, 30_000)
+    mine = pa.table({"k": pa.array(keys, mask=keys % 1000 == 0), "v": rng.random(30_000), "w": keys % 7})
+    frame = fs.from_arrow(mine, distributed=True)
+    grouped = frame.groupby("k", as_index=False, sort=sort, dropna=False)
+    found = grouped.agg(v=("v", "sum"), m=("v", "mean"), n=("w", "nunique")).to_pandas()
+    whole = pa.concat_tables(gather.small(runtime, mine)).to_pandas()
+    wanted = whole.groupby("k", as_index=False, dropna=False).agg(
+        v=("v", "sum"), m=("v", "mean"), n=("w", "nunique")
+    )
+    if sort:
+        assert found["k"].is_monotonic_increasing or found["k"].isna().iloc[-1]
+    found = found.sort_values("k", ignore_index=True)
+    pd.testing.assert_frame_equal(found, wanted, check_dtype=False)

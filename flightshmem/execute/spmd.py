@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from flightshmem import _core, exchange, runtime
 from flightshmem.errors import InvalidArgument
-from flightshmem.execute import gather
+from flightshmem.execute import gather, skew
 from flightshmem.execute.aggregate import Grouping, Parts
 from flightshmem.execute.join import Joiner
 from flightshmem.execute.keys import key_table
@@ -40,7 +40,7 @@ from flightshmem.plan.nodes import (
     count_parents,
 )
 from flightshmem.plan.optimize import optimize
-from flightshmem.plan.strategy import hashes_alike, partitioning
+from flightshmem.plan.strategy import hashes_alike, partitioning, splittable
 
 Batches = Callable[[], Iterator[pa.Table]]
 """Opens a stream of this PE's rows; local, to be called once."""
@@ -59,6 +59,9 @@ class SpmdExecutor:
         self._runtime = runtime.current()
         self._shared: dict[int, list[pa.Table]] = {}
         self._uses: dict[int, int] = {}
+        # Joins that may keep frequent keys where they are, and those that have.
+        self._may_split: frozenset[int] = frozenset()
+        self._split: set[int] = set()
 
     def optimized(self, plan: Node) -> Node:
         """Return the plan that will run. Local."""
@@ -81,11 +84,13 @@ class SpmdExecutor:
     def persistable(self, plan: Node) -> tuple[pa.Table, tuple[str, ...] | None]:
         """Return this PE's rows and the columns by whose hash they lie on PEs."""
         plan = self.optimized(plan)
-        return self._result(plan), partitioning(plan)
+        table = self._result(plan)
+        return table, partitioning(plan, self._split)
 
     def _result(self, plan: Node, each: Callable[[pa.Table], pa.Table] | None = None) -> pa.Table:
         self._check_agreement(plan)
         self._uses = count_parents(plan)
+        self._may_split = splittable(plan)
         table = self._collect(plan, each)
         # What intermediates took goes back to the system: the heap or a model may need it next.
         pa.default_memory_pool().release_unused()
@@ -191,10 +196,26 @@ class SpmdExecutor:
         on = [(node.left_on[i], node.right_on[i]) for i in positions]
         if not all(hashes_alike(schemas[0].field(a).type, schemas[1].field(b).type) for a, b in on):
             types = [node.key_types[i] for i in positions]
+        if id(node) in self._may_split:
+            sides = [
+                skew.Side(left, [name for name, _ in on], types),
+                skew.Side(right, [name for _, name in on], types),
+            ]
+            split = skew.find_split(self._runtime, sides[0], sides[1], node.how)
+            if split is not None:
+                self._split.add(id(node))
+                del left, right
+                return self._spread(sides, split)
         if node.strategy != "shuffle_right":
             left = self._by_hash(left, [name for name, _ in on], types)
         if node.strategy != "shuffle_left":
             right = self._by_hash(right, [name for _, name in on], types)
+        return left, right
+
+    def _spread(self, sides: list[skew.Side], split: skew.Split) -> tuple[pa.Table, pa.Table]:
+        """Move rows by key, frequent keys excepted."""
+        right = skew.spread(self._runtime, sides.pop(), split.right_stays, split.left_stays)
+        left = skew.spread(self._runtime, sides.pop(), split.left_stays, split.right_stays)
         return left, right
 
     def _by_hash(

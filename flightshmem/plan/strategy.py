@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import pyarrow as pa
@@ -110,34 +111,67 @@ def _aggregate_strategy(node: Aggregate, n_pes: int) -> str:
     return "local" if known is not None and set(known) <= set(node.keys) else "hash"
 
 
-def partitioning(node: Node) -> Partitioning:
-    """Return the columns by whose hash the rows of a node lie on PEs; strategies must be chosen."""
+def partitioning(node: Node, split: Collection[int] = ()) -> Partitioning:
+    """Return the columns by whose hash the rows of a node lie on PEs; strategies must be chosen.
+
+    ``split``: ids of the joins that kept frequent keys where they were. Only those may that are
+    splittable: then what was planned from the partitioning of their inputs stays true.
+    """
     if isinstance(node, Scan):
         known = node.source.partitioned_by
         return known if known is not None and set(known) <= set(node.columns) else None
     if isinstance(node, (Filter, Limit)):
-        return partitioning(node.child)
+        return partitioning(node.child, split)
     if isinstance(node, Project):
         copies: dict[str, str] = {}
         for name, expr in node.columns:
             if isinstance(expr, Column):
                 copies.setdefault(expr.name, name)
-        return _renamed(partitioning(node.child), copies)
+        return _renamed(partitioning(node.child, split), copies)
     if isinstance(node, Join):
-        return _join_partitioning(node)
+        return None if id(node) in split else _join_partitioning(node, split)
     if isinstance(node, Aggregate):
         if node.strategy == "local":
-            return partitioning(node.child)
+            return partitioning(node.child, split)
         return node.keys if node.strategy == "hash" else None
     return None
 
 
-def _join_partitioning(node: Join) -> Partitioning:
+def splittable(plan: Node) -> frozenset[int]:
+    """Return the ids of the shuffled joins of a plan whose partitioning no step above relies on."""
+    relied: set[int] = set()
+    shuffled = set[int]()
+    # Parents come before their children.
+    for node in reversed(list(walk(plan))):
+        if isinstance(node, Join) and node.strategy == "shuffle":
+            shuffled.add(id(node))
+        for child, needs in zip(node.children, _relies(node, id(node) in relied), strict=True):
+            if needs:
+                relied.add(id(child))
+    return frozenset(shuffled - relied)
+
+
+def _relies(node: Node, is_relied: bool) -> tuple[bool, ...]:
+    """Say for each child whether its partitioning must be what was planned."""
+    if isinstance(node, Join):
+        return {
+            "copartitioned": (True, True),
+            "shuffle_right": (True, False),
+            "shuffle_left": (False, True),
+            "broadcast_left": (False, is_relied),
+            "shuffle": (False, False),
+        }.get(node.strategy, (is_relied, False))
+    if isinstance(node, Aggregate):
+        return (node.strategy == "local",)
+    return (is_relied,) * len(node.children)
+
+
+def _join_partitioning(node: Join, split: Collection[int]) -> Partitioning:
     outputs = dict(reversed(node.left_columns))
     if node.strategy in ("broadcast", "copartitioned", "shuffle_right", "local"):
-        return _renamed(partitioning(node.left), outputs)
+        return _renamed(partitioning(node.left, split), outputs)
     if node.strategy == "broadcast_left":
-        return _renamed(partitioning(node.right), dict(node.right_columns))
+        return _renamed(partitioning(node.right, split), dict(node.right_columns))
     by_own_type = all(hashes_alike(left, right) for left, right in _key_types(node))
     if not by_own_type:
         return None

@@ -60,7 +60,7 @@ _HOME = {
     "pe": "flightshmem.runtime",
 }
 # Modules that are public themselves: fs.errors, fs.heap, ...
-_MODULES = ("catalog", "errors", "exchange", "flight", "heap", "ml", "runtime", "testing")
+_MODULES = ("catalog", "collectives", "errors", "exchange", "flight", "heap", "ml", "runtime", "testing")
 
 __all__ = [
     "DataFrame",

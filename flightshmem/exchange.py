@@ -2,7 +2,8 @@
 """Rows change PEs: by key, by number, or to everybody.
 
 All functions take and give ``pyarrow.Table`` and are collective. Results lie in this PE's heap, rows
-ordered by source PE, then by their order there. Columns may have any type but nested ones; dictionary
+ordered by source PE, then by their order there. Columns may have any type; nested ones travel as IPC
+messages, which costs a copy more, and arrive in one chunk for each batch that was sent. Dictionary
 columns get the same dictionary on every PE. A string or binary column whose text would not fit on some
 PE (2 GiB) becomes large_string or large_binary on all PEs; with ``keep_types`` it is shown as what it
 was, in several chunks.
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flightshmem import _core
+from flightshmem import _core, exchange_nested
 from flightshmem.errors import ColumnNotFound, DataError, InvalidArgument, SchemaError, UnsupportedError
 from flightshmem.runtime import Runtime, current
 
@@ -63,11 +64,23 @@ def replicate(table: pa.Table, *, keep_types: bool = False) -> pa.Table:
     unified = unify_dictionaries(table)
     if runtime.n_pes == 1:
         return unified
-    _, batch = _core.replicate(
-        runtime.heap, unified.schema, _batches(unified), staging_bytes=runtime.staging_bytes
-    )
-    result = pa.Table.from_batches([batch])
+    part = exchange_nested.nested_part(runtime, unified)
+    result = _replicate_flat(runtime, exchange_nested.without_nested(unified))
+    if part.num_columns:
+        with runtime.converge("replicate"):
+            messages = pa.Table.from_batches([exchange_nested.pack_whole(part)])
+        received = _replicate_flat(runtime, messages)
+        result = exchange_nested.put_back(
+            result, unified.schema, exchange_nested.unpack(received, part.schema)
+        )
     return _short_text(result, unified.schema) if keep_types else result
+
+
+def _replicate_flat(runtime: Runtime, table: pa.Table) -> pa.Table:
+    _, batch = _core.replicate(
+        runtime.heap, table.schema, _batches(table), staging_bytes=runtime.staging_bytes
+    )
+    return pa.Table.from_batches([batch])
 
 
 def unify_dictionaries(table: pa.Table) -> pa.Table:
@@ -195,6 +208,18 @@ def _check_same_columns(runtime: Runtime, everybody: list[dict[str, _Words]]) ->
 
 
 def _scatter(runtime: Runtime, table: pa.Table, pes: pa.ChunkedArray) -> pa.Table:
+    part = exchange_nested.nested_part(runtime, table)
+    result = _scatter_flat(runtime, exchange_nested.without_nested(table), pes)
+    if not part.num_columns:
+        return result
+    with runtime.converge("scatter"):
+        messages, numbers = exchange_nested.pack(part, pes.to_numpy(), runtime.n_pes)
+    received = _scatter_flat(runtime, pa.Table.from_batches([messages]), pa.chunked_array([numbers]))
+    columns = exchange_nested.unpack(received, part.schema)
+    return exchange_nested.put_back(result, table.schema, columns)
+
+
+def _scatter_flat(runtime: Runtime, table: pa.Table, pes: pa.ChunkedArray) -> pa.Table:
     with runtime.converge("scatter"):
         batches = _batches(table)
         numbers = []

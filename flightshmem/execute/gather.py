@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.types as pt
 
 from flightshmem import exchange
 from flightshmem.runtime import Runtime
@@ -18,8 +17,7 @@ def whole(runtime: Runtime, table: pa.Table) -> pa.Table:
     if runtime.n_pes == 1:
         return table
     sizes = [int(size) for size in runtime.allgather(str(table.nbytes).encode())]
-    is_nested = any(pt.is_nested(field.type) for field in table.schema)
-    if sum(sizes) <= _SMALL_BYTES or is_nested:
+    if sum(sizes) <= _SMALL_BYTES:
         return pa.concat_tables(small(runtime, table))
     return exchange.replicate(table, keep_types=True)
 

@@ -103,6 +103,9 @@ class Runtime:
         return alone and self._finalized and self._pid == os.getpid()
 
     def _check_usable(self, operation: str) -> None:
+        is_owner = self._owner == threading.get_ident() and self._pid == os.getpid()
+        if is_owner and not self._finalized:
+            return
         where = f"PE {self.pe}/{self.n_pes}"
         if self._pid != os.getpid():
             raise TransportError(
@@ -111,11 +114,10 @@ class Runtime:
             )
         if self._finalized:
             raise TransportError(f"[{operation}] the runtime has been finalized, {where}")
-        if self._owner != threading.get_ident():
-            raise TransportError(
-                f"[{operation}] called from thread {threading.current_thread().name!r}, {where}: "
-                "collectives belong to the thread that called flightshmem.init()"
-            )
+        raise TransportError(
+            f"[{operation}] called from thread {threading.current_thread().name!r}, {where}: "
+            "collectives belong to the thread that called flightshmem.init()"
+        )
 
 
 _runtime: Runtime | None = None

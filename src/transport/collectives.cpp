@@ -27,6 +27,9 @@ struct PieceHeader {
 
 constexpr uint64_t kPieceBytes = kScratchHalfBytes - sizeof(PieceHeader);
 
+// A reduction of so few bytes takes less time than a second barrier.
+constexpr uint64_t kFoldedByAll = 16 << 10;
+
 }  // namespace
 
 class Transport::Pieces {
@@ -55,6 +58,13 @@ class Transport::Pieces {
       return Disagreement(pe, theirs);
     }
     return transport_->Get(out, {pe, half_ + sizeof(PieceHeader) + begin}, size);
+  }
+  // The same bytes where they lie, or in `room` when they cannot be read there.
+  arrow::Result<const std::byte*> Look(int pe, uint64_t begin, std::byte* room, uint64_t size) {
+    const std::byte* segment = transport_->peer(pe);
+    const bool is_here = segment != nullptr;
+    ARROW_RETURN_NOT_OK(Read(pe, begin, room, is_here ? 0 : size));
+    return is_here ? segment + half_ + sizeof(PieceHeader) + begin : room;
   }
 
  private:
@@ -162,6 +172,72 @@ arrow::Status Transport::AllToAll(std::span<const std::byte> mine, std::span<std
   return arrow::Status::OK();
 }
 
+// One reduction: from PE 0 upwards for every element, so that floats come out the same everywhere
+// and every time, whoever folds it.
+class Transport::Reduction {
+ public:
+  Reduction(Transport* transport, uint64_t bytes, Fold fold, uint64_t width)
+      : transport_(transport),
+        pieces_(transport, "reduce", bytes),
+        fold_(fold),
+        width_(width),
+        room_(std::min(bytes, kPieceBytes)) {}
+
+  // Every PE folds all elements: one barrier.
+  arrow::Status FoldAll(std::span<std::byte> values) {
+    Show(values);
+    ARROW_RETURN_NOT_OK(pieces_.Exchange());
+    return FoldRange(values, 0);
+  }
+
+  // Every PE folds its part of the elements and shows the result: two barriers, but less to fold.
+  arrow::Status FoldParts(std::span<std::byte> values) {
+    Show(values);
+    ARROW_RETURN_NOT_OK(pieces_.Exchange());
+    const std::span<std::byte> mine = PartOf(transport_->my_pe(), values);
+    ARROW_RETURN_NOT_OK(FoldRange(mine, static_cast<uint64_t>(mine.data() - values.data())));
+    Show(mine);
+    ARROW_RETURN_NOT_OK(pieces_.Exchange());
+    for (int pe = 0; pe < transport_->n_pes(); ++pe) {
+      const std::span<std::byte> part = PartOf(pe, values);
+      if (pe == transport_->my_pe()) continue;
+      ARROW_RETURN_NOT_OK(pieces_.Read(pe, 0, part.data(), part.size()));
+    }
+    return arrow::Status::OK();
+  }
+
+ private:
+  void Show(std::span<const std::byte> bytes) {
+    std::byte* scratch = pieces_.Begin();
+    if (!bytes.empty()) std::memcpy(scratch, bytes.data(), bytes.size());
+  }
+
+  // `begin`: where `out` lies in the piece.
+  arrow::Status FoldRange(std::span<std::byte> out, uint64_t begin) {
+    ARROW_RETURN_NOT_OK(pieces_.Read(0, begin, out.data(), out.size()));
+    for (int pe = 1; pe < transport_->n_pes(); ++pe) {
+      ARROW_ASSIGN_OR_RAISE(const std::byte* theirs,
+                            pieces_.Look(pe, begin, room_.data(), out.size()));
+      fold_(out.data(), theirs, out.size() / width_);
+    }
+    return arrow::Status::OK();
+  }
+
+  std::span<std::byte> PartOf(int pe, std::span<std::byte> values) const {
+    const uint64_t elements = values.size() / width_;
+    const uint64_t n_pes = transport_->n_pes();
+    const uint64_t begin = elements * pe / n_pes * width_;
+    const uint64_t end = elements * (pe + 1) / n_pes * width_;
+    return values.subspan(begin, end - begin);
+  }
+
+  Transport* transport_;
+  Pieces pieces_;
+  Fold fold_;
+  uint64_t width_;
+  std::vector<std::byte> room_;  // for what cannot be read where it lies
+};
+
 arrow::Status Transport::Reduce(std::span<std::byte> values, NumericType type, ReduceOp op) {
   ARROW_ASSIGN_OR_RAISE(const Fold fold, FindFold(type, op));
   const uint64_t width = WidthOf(type);
@@ -169,23 +245,15 @@ arrow::Status Transport::Reduce(std::span<std::byte> values, NumericType type, R
     return arrow::Status::Invalid("[reduce] needs whole elements of ", width, " bytes, got ",
                                   values.size(), " bytes, PE ", my_pe(), "/", n_pes());
   }
-  std::vector<std::byte> theirs(std::min<uint64_t>(values.size(), kPieceBytes));
-  Pieces pieces(this, "reduce", values.size());
+  Reduction reduction(this, values.size(), fold, width);
+  const uint64_t whole_elements = kPieceBytes / width * width;
   size_t done = 0;
   do {
-    const uint64_t whole_elements = kPieceBytes / width * width;
-    const uint64_t size = std::min<uint64_t>(values.size() - done, whole_elements);
-    std::byte* mine = values.data() + done;
-    std::byte* scratch = pieces.Begin();
-    if (size > 0) std::memcpy(scratch, mine, size);
-    ARROW_RETURN_NOT_OK(pieces.Exchange());
-    // From PE 0 upwards on every PE, so that floats come out the same everywhere and every time.
-    ARROW_RETURN_NOT_OK(pieces.Read(0, 0, mine, size));
-    for (int pe = 1; pe < n_pes(); ++pe) {
-      ARROW_RETURN_NOT_OK(pieces.Read(pe, 0, theirs.data(), size));
-      fold(mine, theirs.data(), size / width);
-    }
-    done += size;
+    const auto piece =
+        values.subspan(done, std::min<uint64_t>(values.size() - done, whole_elements));
+    ARROW_RETURN_NOT_OK(piece.size() <= kFoldedByAll ? reduction.FoldAll(piece)
+                                                     : reduction.FoldParts(piece));
+    done += piece.size();
   } while (done < values.size());
   return arrow::Status::OK();
 }

@@ -138,6 +138,7 @@ class Transport : public std::enable_shared_from_this<Transport> {
 
  private:
   class Pieces;  // collectives.cpp: pieces on their way through the scratch
+  class Reduction;
 
   uint64_t barriers_ = 0;  // calls so far: the same on all PEs that are in the same one
 };

@@ -11,7 +11,7 @@ PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
 BUILD_NEEDS := "scikit-build-core>=1.1,<2" "nanobind>=3.1,<4" "pyarrow>=26,<27" "cmake>=3.25" "ninja>=1.11" setuptools wheel
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test dev lint format bench ext sanitize clean
+.PHONY: help demo test test-multihost dev lint format bench ext sanitize clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -22,6 +22,10 @@ demo: $(VENV)/.demo  ## see the whole promise on real flight data: 2 PEs, no Ope
 test: $(VENV)/.dev  ## run every test, on both transports
 	$(RUN) -m pytest tests
 	$(RUN) tests/run_spmd.py
+
+# Two network namespaces as two hosts, 2 PEs each. As root; skips itself otherwise.
+test-multihost: $(VENV)/.dev
+	tests/multihost.sh $(CURDIR)/$(RUN) tests/spmd/exchange tests/spmd/collectives tests/spmd/transport/test_conformance.py
 
 dev: $(VENV)/.dev  ## build .venv with every extra and both transports
 

@@ -76,7 +76,7 @@ def test_narrow_and_wide_integer_keys_meet(runtime: Runtime) -> None:
         runtime.reduce(np.bincount(left, minlength=100)) * runtime.reduce(np.bincount(right, minlength=100))
     )
     keys = [exchange.shuffle(pa.table({"k": side}), ["k"]) for side in (left, right)]
-    pairs, _ = _core.join(keys[0].cast(pa.schema([("k", pa.int64())])), keys[1], "inner")
+    _, pairs = _core.join_table(keys[1]).probe(keys[0].cast(pa.schema([("k", pa.int64())])), "inner")
     assert int(runtime.reduce(np.array([len(pairs)]))[0]) == total
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run tests/spmd inside jobs: each transport on 1, 2 and 3 PEs, the transport conformance suite on 4.
+"""Run tests/spmd inside jobs: each transport on 1, 2 and 3 PEs, the transport
+conformance suite, exchanges and collectives on 4.
 
 python tests/run_spmd.py                                   everything
 python tests/run_spmd.py --transport posix_shm -n 2 -k merge tests/spmd/frame
@@ -18,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFORMANCE = "tests/spmd/transport/test_conformance.py"
+MOVES = ("tests/spmd/exchange", "tests/spmd/collectives")
 NO_TESTS_RAN = 5
 """pytest's exit code when a selection leaves nothing to run."""
 
@@ -41,10 +43,12 @@ def planned(options: argparse.Namespace) -> list[Run]:
         counts = options.n or [1, 2, 3]
         return [Run(transport, n, tuple(options.paths)) for transport in transports for n in counts]
     runs = [Run(transport, n, ("tests/spmd",)) for transport in transports for n in (1, 2, 3)]
-    runs += [Run(transport, 4, (CONFORMANCE,)) for transport in transports]
+    runs += [Run(transport, 4, (CONFORMANCE, *MOVES)) for transport in transports]
     # Without shared memory no PE has a pointer to another: every call goes through the library.
     runs += (
-        [Run("openshmem", 2, (CONFORMANCE,), {"UCX_TLS": "tcp,self"})] if "openshmem" in transports else []
+        [Run("openshmem", 2, (CONFORMANCE, *MOVES), {"UCX_TLS": "tcp,self"})]
+        if "openshmem" in transports
+        else []
     )
     return [run for run in runs if not options.n or run.n_pes in options.n]
 

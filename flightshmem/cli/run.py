@@ -17,6 +17,15 @@ from flightshmem.runtime.segment import heap_from_environment
 SUMMARY = "run a Python script or module in N PEs"
 
 
+ENVIRONMENT = """\
+environment of the PEs, all optional:
+  FLIGHTSHMEM_TIMEOUT  seconds a collective waits for a PE before it fails everywhere (default 600)
+  FLIGHTSHMEM_WARM     how much of each heap to touch in the background at the start, as 256M; 0: nothing
+                       (default: an eighth of the heap, 512M at most)
+  FLIGHTSHMEM_STAGING  the most that rows on their way to other machines take on a PE (default 64M)
+"""
+
+
 def add_job_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how many PEs, over what, with how much memory."""
     parser.add_argument("-n", "--n-pes", type=int, default=1, metavar="N", help="number of PEs (default 1)")
@@ -46,6 +55,8 @@ def job_of(options: argparse.Namespace, target: tuple[str, ...]) -> Job:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``run``."""
+    parser.epilog = ENVIRONMENT
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.usage = "flightshmem run [-n N] [options] (script.py | -m module) [arguments ...]"
     add_job_arguments(parser)
     parser.add_argument(

@@ -5,13 +5,18 @@
 // Why our own: Arrow's dictionary encoding would have to insert the probe side of a join, too, and
 // waits for memory row by row; here the probe side is only looked up, with the slots of a run of
 // rows fetched ahead. Measured (10 M x 1 M sparse int64 keys, one core): join 0.31 s, 0.70 s with
-// Arrow's.
+// Arrow's. Huge pages: 10 M words inserted 0.27 s (small pages 0.46), 10 M looked up among them
+// 0.24 s (0.27).
 #pragma once
+
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -24,7 +29,7 @@ class WordTable {
   // Starts with room for so many distinct words; grows as need be.
   explicit WordTable(int64_t words)
       : mask_((uint64_t{2} << std::bit_width(static_cast<uint64_t>(words))) - 1),
-        slots_(std::make_unique<Slot[]>(mask_ + 1)) {}
+        slots_(MakeSlots(mask_ + 1)) {}
 
   int64_t size() const { return size_; }
 
@@ -59,6 +64,22 @@ class WordTable {
   };
   static constexpr int64_t kRun = 32;
 
+  struct FreeSlots {
+    void operator()(Slot* slots) const { std::free(slots); }
+  };
+  using Slots = std::unique_ptr<Slot[], FreeSlots>;
+
+  // Zeroed. In huge pages where the system grants them: handing out small ones, and looking them up
+  // for slots all over a large table, costs more than the table itself.
+  static Slots MakeSlots(uint64_t count) {
+    constexpr uint64_t kHugePage = 2 << 20;
+    const uint64_t bytes = count * sizeof(Slot);
+    const uint64_t alignment = bytes < kHugePage ? 64 : kHugePage;
+    void* memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    if (bytes >= kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);
+    return Slots(static_cast<Slot*>(std::memset(memory, 0, bytes)));
+  }
+
   template <typename WordAt, typename BeforeRun, typename Visit>
   void ForEach(int64_t count, WordAt word_at, BeforeRun before_run, Visit visit) const {
     std::array<uint64_t, kRun> at;
@@ -82,17 +103,17 @@ class WordTable {
   }
 
   void Grow() {
-    const std::unique_ptr<Slot[]> old = std::move(slots_);
+    const Slots old = std::move(slots_);
     const uint64_t old_size = mask_ + 1;
     mask_ = 2 * old_size - 1;
-    slots_ = std::make_unique<Slot[]>(mask_ + 1);
+    slots_ = MakeSlots(mask_ + 1);
     for (uint64_t i = 0; i < old_size; ++i) {
       if (old[i].number != 0) Probe(old[i].word, Home(old[i].word)) = old[i];
     }
   }
 
   uint64_t mask_;
-  std::unique_ptr<Slot[]> slots_;
+  Slots slots_;
   int64_t size_ = 0;
 };
 

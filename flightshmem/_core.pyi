@@ -206,6 +206,9 @@ def gather(batch: pyarrow.RecordBatch, rows: pyarrow.UInt32Array | pyarrow.Int64
 def gatherable(schema: pyarrow.Schema) -> list[bool]:
     """Which columns gather moves."""
 
+def true_rows(mask: pyarrow.Array) -> pyarrow.UInt32Array:
+    """Numbers of the rows that are true; null counts as false."""
+
 def sort_rows(keys: pyarrow.Table, ascending: Sequence[bool], missing_last: bool) -> pyarrow.UInt32Array:
     """Row numbers in sorted order, stably; all columns are keys."""
 

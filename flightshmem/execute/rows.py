@@ -35,7 +35,15 @@ def keep(table: pa.Table, predicate: Expr) -> pa.Table:
     mask = evaluate(predicate, table, {})
     if isinstance(mask, pa.Scalar):
         return table if mask.as_py() else table.slice(0, 0)
-    return table.filter(mask)
+    return _chosen(table, mask)
+
+
+def _chosen(table: pa.Table, mask: pa.Array | pa.ChunkedArray) -> pa.Table:
+    chunks = mask.chunks if isinstance(mask, pa.ChunkedArray) else [mask]
+    # Gathering needs columns of one chunk: joining them first would copy every row once more.
+    if len(chunks) != 1 or not table.columns or any(c.num_chunks != 1 for c in table.columns):
+        return table.filter(mask)
+    return take(table, _core.true_rows(chunks[0]))
 
 
 def project(table: pa.Table, node: Project) -> pa.Table:

@@ -17,6 +17,7 @@
 #include "kernels/join.h"
 #include "kernels/partition.h"
 #include "kernels/sort.h"
+#include "kernels/true_rows.h"
 
 namespace nb = nanobind;
 
@@ -58,6 +59,15 @@ nb::object PyGather(nb::handle batch, nb::handle rows) {
   const auto table = ToBatch(batch);
   const auto numbers = ToArray(rows);
   return FromBatch(CheckUnlocked([&] { return Gather(*table, *numbers); }));
+}
+
+nb::object PyTrueRows(nb::handle mask) {
+  const auto rows = ToArray(mask);
+  if (rows->type_id() != arrow::Type::BOOL) {
+    Check(arrow::Status::TypeError("[filter] a mask must be bool, got ", rows->type()->ToString()));
+  }
+  return FromArray(
+      CheckUnlocked([&] { return TrueRows(static_cast<const arrow::BooleanArray&>(*rows)); }));
 }
 
 nb::object PySortRows(nb::handle keys, const std::vector<bool>& ascending, bool missing_last) {
@@ -126,6 +136,9 @@ void bind_kernels(nb::module_& m) {
   m.def("gatherable", PyGatherable, nb::arg("schema"),
         nb::sig("def gatherable(schema: pyarrow.Schema) -> list[bool]"),
         "Which columns gather moves.");
+  m.def("true_rows", PyTrueRows, nb::arg("mask"),
+        nb::sig("def true_rows(mask: pyarrow.Array) -> pyarrow.UInt32Array"),
+        "Numbers of the rows that are true; null counts as false.");
   m.def("sort_rows", PySortRows, nb::arg("keys"), nb::arg("ascending"), nb::arg("missing_last"),
         nb::sig("def sort_rows(keys: pyarrow.Table, ascending: Sequence[bool], missing_last: bool) "
                 "-> pyarrow.UInt32Array"),

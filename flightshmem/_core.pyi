@@ -188,6 +188,11 @@ def scatter(heap: Heap, schema: pyarrow.Schema, batches: Sequence[pyarrow.Record
 def replicate(heap: Heap, schema: pyarrow.Schema, batches: Sequence[pyarrow.RecordBatch], staging_bytes: int = ..., max_short_text: int = ..., is_portable: bool = ...) -> tuple[Shard, pyarrow.RecordBatch]:
     """Every PE gets all rows of all PEs. Collective."""
 
+def share_bytes(heap: Heap, keeper: int, bytes: pyarrow.UInt8Array | None) -> pyarrow.UInt8Array | None:
+    """
+    One PE's bytes for all PEs of the node to read in place; None when there is no room. Collective.
+    """
+
 def hash_partition(keys: pyarrow.RecordBatch, n_pes: int) -> pyarrow.UInt16Array:
     """The PE number of each row of a batch of key columns."""
 
@@ -196,6 +201,14 @@ class JoinTable:
         """
         Row numbers of the pairs with equal keys, in order; left is None for every row once, right is null without a partner.
         """
+
+    def image(self) -> pyarrow.UInt8Array | None:
+        """
+        The table as bytes to share; None for keys that are not one number or time.
+        """
+
+def view_join_table(right_keys: pyarrow.Table, image: pyarrow.UInt8Array) -> JoinTable:
+    """A table over the image of another one of the same keys. No copy."""
 
 def join_table(right_keys: pyarrow.Table) -> JoinTable:
     """The right side of a join, made once and probed by batches of the left."""

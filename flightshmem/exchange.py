@@ -76,6 +76,19 @@ def replicate(table: pa.Table, *, keep_types: bool = False) -> pa.Table:
     return _short_text(result, unified.schema) if keep_types else result
 
 
+def share_bytes(keeper: int, data: pa.UInt8Array | None) -> pa.UInt8Array | None:
+    """Let all PEs read the keeper's bytes in place, out of its heap; others' ``data`` is not looked at.
+
+    Collective; one copy, on the keeper. None on all PEs when the keeper has none, its heap no room for
+    them, or when not all PEs share memory.
+    """
+    runtime = current()
+    if not all(runtime.transport.has_peer(pe) for pe in range(runtime.n_pes)):
+        return None
+    shared: pa.UInt8Array | None = _core.share_bytes(runtime.heap, keeper, data)
+    return shared
+
+
 def _replicate_flat(runtime: Runtime, table: pa.Table) -> pa.Table:
     _, batch = _core.replicate(
         runtime.heap, table.schema, _batches(table), staging_bytes=runtime.staging_bytes

@@ -48,6 +48,8 @@ Batches = Callable[[], Iterator[pa.Table]]
 # Joins by text or several keys look at the right side once per batch of the left: batches must not be
 # smaller.
 _JOIN_ROWS = 1 << 18
+# Making a table of fewer rows costs less than sharing it.
+_SHARED_ROWS = 1 << 16
 # Per PE; enough to keep ranges within a few percent of even.
 _SAMPLE_ROWS = 2048
 
@@ -164,21 +166,39 @@ class SpmdExecutor:
             return self._joined(node, _once([left]), self._collect(node.right))
         if node.strategy == "broadcast":
             right = exchange.replicate(self._collect(node.right), keep_types=True)
-            return self._joined(node, self._stream(node.left), right)
+            left = self._stream(node.left)
+            return self._joined(node, left, right, self._shared_table(node, right))
         if node.strategy in ("local", "copartitioned"):
             right = self._collect(node.right)
             return self._joined(node, self._stream(node.left), right)
         left, right = self._shuffled(node)
         return self._joined(node, _once([left]), right)
 
-    def _joined(self, node: Join, left: Batches, right: pa.Table) -> Batches:
+    def _shared_table(self, node: Join, right: pa.Table) -> _core.JoinTable | None:
+        """Make one table of a right side that went to all, for the PEs of the node to probe in place.
+
+        None where each PE makes its own: keys of other kinds than one number, few rows, several nodes.
+        """
+        runtime = self._runtime
+        if runtime.n_pes == 1 or len(node.right_on) > 1 or right.num_rows < _SHARED_ROWS:
+            return None
+        keeper = 0
+        with self._local_step(node):
+            keys = key_table(right, node.right_on, node.key_types)
+            image = _core.join_table(keys).image() if runtime.pe == keeper else None
+        shared = exchange.share_bytes(keeper, image)
+        return None if shared is None else _core.view_join_table(keys, shared)
+
+    def _joined(
+        self, node: Join, left: Batches, right: pa.Table, shared: _core.JoinTable | None = None
+    ) -> Batches:
         """Probe the right side with the left one's batches; it is made ready when they begin."""
         rows = max(_JOIN_ROWS, right.num_rows)
         sides = [right]
         del right
 
         def batches() -> Iterator[pa.Table]:
-            joiner = Joiner(sides.pop(), node, lambda keys: _core.join_table(keys).probe)
+            joiner = Joiner(sides.pop(), node, lambda keys: (shared or _core.join_table(keys)).probe)
             return _mapped(lambda: rechunk(left(), rows), joiner.join)()
 
         return batches

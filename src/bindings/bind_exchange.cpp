@@ -11,6 +11,7 @@
 #include "bindings/arrow_bridge.h"
 #include "bindings/status.h"
 #include "exchange/exchange.h"
+#include "exchange/share.h"
 
 namespace nb = nanobind;
 
@@ -58,6 +59,18 @@ ShardAndBatch PyReplicate(const HeapPtr& heap, nb::handle schema,
   return {std::move(shard), FromBatch(batch)};
 }
 
+std::shared_ptr<arrow::Array> AsBytes(const std::shared_ptr<arrow::Buffer>& buffer) {
+  return std::make_shared<arrow::UInt8Array>(buffer->size(), buffer);
+}
+
+nb::object PyShareBytes(const HeapPtr& heap, int keeper, nb::object bytes) {
+  std::shared_ptr<arrow::Array> mine;
+  if (!bytes.is_none()) mine = ToArray(bytes);
+  const auto buffer = mine == nullptr ? nullptr : mine->data()->buffers[1];
+  const auto shared = CheckUnlocked([&] { return ShareBytes(heap, keeper, buffer); });
+  return shared == nullptr ? nb::none() : FromArray(AsBytes(shared));
+}
+
 }  // namespace
 
 void bind_exchange(nb::module_& m) {
@@ -81,6 +94,11 @@ void bind_exchange(nb::module_& m) {
                 "batches: Sequence[pyarrow.RecordBatch], staging_bytes: int = ..., "
                 "max_short_text: int = ..., is_portable: bool = ...) "
                 "-> tuple[Shard, pyarrow.RecordBatch]"));
+  m.def("share_bytes", PyShareBytes, nb::arg("heap"), nb::arg("keeper"), nb::arg("bytes").none(),
+        "One PE's bytes for all PEs of the node to read in place; None when there is no room. "
+        "Collective.",
+        nb::sig("def share_bytes(heap: Heap, keeper: int, bytes: pyarrow.UInt8Array | None) "
+                "-> pyarrow.UInt8Array | None"));
 }
 
 }  // namespace flightshmem::bindings

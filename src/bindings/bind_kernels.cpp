@@ -48,6 +48,19 @@ std::pair<nb::object, nb::object> PyProbe(const JoinTable& table, nb::handle lef
   return {rows.left ? FromArray(rows.left) : nb::none(), FromArray(rows.right)};
 }
 
+nb::object PyJoinImage(const JoinTable& table) {
+  const auto image = CheckUnlocked([&] { return table.Image(); });
+  if (image == nullptr) return nb::none();
+  return FromArray(std::make_shared<arrow::UInt8Array>(image->size(), image));
+}
+
+std::shared_ptr<JoinTable> PyJoinView(nb::handle keys, nb::handle image) {
+  const auto type = ToTable(keys);
+  const auto bytes = ToArray(image);
+  return Check(
+      JoinTable::View(type->column(0)->type(), type->num_rows(), bytes->data()->buffers[1]));
+}
+
 std::vector<bool> PyGatherable(nb::handle schema) {
   const auto columns = ToSchema(schema);
   std::vector<bool> can;
@@ -125,7 +138,13 @@ void bind_kernels(nb::module_& m) {
            nb::sig("def probe(self, left_keys: pyarrow.Table, how: str) "
                    "-> tuple[pyarrow.UInt32Array | None, pyarrow.UInt32Array]"),
            "Row numbers of the pairs with equal keys, in order; left is None for every row once, "
-           "right is null without a partner.");
+           "right is null without a partner.")
+      .def("image", PyJoinImage, nb::sig("def image(self) -> pyarrow.UInt8Array | None"),
+           "The table as bytes to share; None for keys that are not one number or time.");
+  m.def("view_join_table", PyJoinView, nb::arg("right_keys"), nb::arg("image"),
+        nb::sig("def view_join_table(right_keys: pyarrow.Table, image: pyarrow.UInt8Array) "
+                "-> JoinTable"),
+        "A table over the image of another one of the same keys. No copy.");
   m.def("join_table", PyJoinTable, nb::arg("right_keys"),
         nb::sig("def join_table(right_keys: pyarrow.Table) -> JoinTable"),
         "The right side of a join, made once and probed by batches of the left.");

@@ -98,7 +98,7 @@ arrow::Result<JoinRows> ProbeUnique(const KeyTable& table, const arrow::ChunkedA
   return KeepFound(left.length(), left.length() - missing, Rows(partners));
 }
 
-arrow::Result<JoinRows> ProbeLists(const uint32_t* codes, int64_t n_rows, const RowLists& lists,
+arrow::Result<JoinRows> ProbeLists(const uint32_t* codes, int64_t n_rows, const RowListsView& lists,
                                    JoinKind kind) {
   int64_t pairs = 0;
   int64_t unmatched = 0;
@@ -151,24 +151,50 @@ arrow::Result<std::shared_ptr<JoinTable>> JoinTable::Make(
     std::shared_ptr<arrow::Table> right_keys) {
   ARROW_RETURN_NOT_OK(CheckRows(right_keys->num_rows()));
   auto table = std::make_shared<JoinTable>();
-  if (right_keys->num_columns() == 1) table->table_ = KeyTable::Make(*right_keys->column(0));
+  table->right_rows_ = right_keys->num_rows();
+  if (right_keys->num_columns() == 1) {
+    table->key_type_ = right_keys->column(0)->type();
+    table->table_ = KeyTable::Make(*right_keys->column(0));
+  }
   table->right_keys_ = std::move(right_keys);
   return table;
 }
 
+arrow::Result<std::shared_ptr<arrow::Buffer>> JoinTable::Image() const {
+  if (table_ == nullptr || right_keys_ == nullptr) return nullptr;
+  return table_->Image();
+}
+
+arrow::Result<std::shared_ptr<JoinTable>> JoinTable::View(std::shared_ptr<arrow::DataType> type,
+                                                          int64_t rows,
+                                                          std::shared_ptr<arrow::Buffer> image) {
+  auto table = std::make_shared<JoinTable>();
+  table->right_rows_ = rows;
+  table->table_ = KeyTable::View(*type, std::move(image));
+  if (table->table_ == nullptr) {
+    return arrow::Status::NotImplemented("[join] no shared table for keys of type ",
+                                         type->ToString());
+  }
+  table->key_type_ = std::move(type);
+  return table;
+}
+
 arrow::Result<JoinRows> JoinTable::Probe(const arrow::Table& left_keys, JoinKind kind) const {
-  ARROW_RETURN_NOT_OK(CheckRows(left_keys.num_rows() + right_keys_->num_rows()));
-  if (table_ && left_keys.num_columns() == 1 &&
-      left_keys.column(0)->type()->Equals(*right_keys_->column(0)->type())) {
+  ARROW_RETURN_NOT_OK(CheckRows(left_keys.num_rows() + right_rows_));
+  if (table_ && left_keys.num_columns() == 1 && left_keys.column(0)->type()->Equals(*key_type_)) {
     const arrow::ChunkedArray& left = *left_keys.column(0);
     return table_->row_of_code() ? ProbeUnique(*table_, left, kind)
                                  : ProbeSeveral(*table_, left, kind);
+  }
+  if (right_keys_ == nullptr) {
+    return arrow::Status::TypeError("[join] a shared table takes one key column of type ",
+                                    key_type_->ToString(), ", got ", left_keys.num_columns());
   }
   ARROW_ASSIGN_OR_RAISE(KeyCodes keys, EncodeKeys(left_keys, *right_keys_));
   const int64_t left_rows = left_keys.num_rows();
   const RowLists right =
       ListRows(keys.codes.get() + left_rows, right_keys_->num_rows(), keys.n_codes);
-  return ProbeLists(keys.codes.get(), left_rows, right, kind);
+  return ProbeLists(keys.codes.get(), left_rows, {right.starts.data(), right.rows.data()}, kind);
 }
 
 }  // namespace flightshmem

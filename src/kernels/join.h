@@ -4,6 +4,7 @@
 #pragma once
 
 #include <arrow/array.h>
+#include <arrow/buffer.h>
 #include <arrow/table.h>
 
 #include <memory>
@@ -26,6 +27,14 @@ class JoinTable {
   // All columns are keys. At most 2^30 rows (CapacityError).
   static arrow::Result<std::shared_ptr<JoinTable>> Make(std::shared_ptr<arrow::Table> right_keys);
 
+  // The table as bytes that hold no address; nullptr for keys that are not one number or time.
+  arrow::Result<std::shared_ptr<arrow::Buffer>> Image() const;
+  // A table over the Image of another, made of `rows` keys of this type. No copy; keeps `image`
+  // alive. NotImplemented for key types that have no image.
+  static arrow::Result<std::shared_ptr<JoinTable>> View(std::shared_ptr<arrow::DataType> type,
+                                                        int64_t rows,
+                                                        std::shared_ptr<arrow::Buffer> image);
+
   // Row numbers of the pairs with equal keys. Columns are matched by position; their types are
   // equal once dictionaries are decoded and 32/64 bit offsets are taken as one (TypeError naming
   // the column else; nested types: NotImplemented). Null matches null, NaN matches NaN and null,
@@ -35,8 +44,10 @@ class JoinTable {
   arrow::Result<JoinRows> Probe(const arrow::Table& left_keys, JoinKind kind) const;
 
  private:
-  std::shared_ptr<arrow::Table> right_keys_;
-  std::shared_ptr<const KeyTable> table_;  // nullptr: keys that are not one number
+  std::shared_ptr<arrow::Table> right_keys_;  // nullptr in a view
+  int64_t right_rows_ = 0;
+  std::shared_ptr<arrow::DataType> key_type_;  // of the one key column that table_ is for
+  std::shared_ptr<const KeyTable> table_;      // nullptr: keys that are not one number
 };
 
 }  // namespace flightshmem

@@ -13,6 +13,12 @@ struct RowLists {
   std::vector<uint32_t> rows;
 };
 
+// The same without the memory.
+struct RowListsView {
+  const uint32_t* starts = nullptr;
+  const uint32_t* rows = nullptr;
+};
+
 inline RowLists ListRows(const uint32_t* codes, int64_t n_rows, int64_t n_codes) {
   RowLists lists{std::vector<uint32_t>(static_cast<size_t>(n_codes) + 2),
                  std::vector<uint32_t>(static_cast<size_t>(n_rows))};

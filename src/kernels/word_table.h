@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "kernels/mix.h"
@@ -31,7 +32,17 @@ class WordTable {
       : mask_((uint64_t{2} << std::bit_width(static_cast<uint64_t>(words))) - 1),
         slots_(MakeSlots(mask_ + 1)) {}
 
+  // A table that only looks up, in the bytes() of another that holds `size` words: no copy, `bytes`
+  // must outlive it.
+  WordTable(std::span<const std::byte> bytes, int64_t size)
+      : mask_(bytes.size() / sizeof(Slot) - 1),
+        slots_(reinterpret_cast<Slot*>(const_cast<std::byte*>(bytes.data())), FreeSlots{false}),
+        size_(size) {}
+
   int64_t size() const { return size_; }
+  std::span<const std::byte> bytes() const {
+    return std::as_bytes(std::span(slots_.get(), mask_ + 1));
+  }
 
   // codes[i] becomes the number of word_at(i), for i in [0, count); new words are added.
   // word_at(i) may read codes[i].
@@ -65,7 +76,10 @@ class WordTable {
   static constexpr int64_t kRun = 32;
 
   struct FreeSlots {
-    void operator()(Slot* slots) const { std::free(slots); }
+    bool owns;
+    void operator()(Slot* slots) const {
+      if (owns) std::free(slots);
+    }
   };
   using Slots = std::unique_ptr<Slot[], FreeSlots>;
 
@@ -77,7 +91,7 @@ class WordTable {
     const uint64_t alignment = bytes < kHugePage ? 64 : kHugePage;
     void* memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     if (bytes >= kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);
-    return Slots(static_cast<Slot*>(std::memset(memory, 0, bytes)));
+    return Slots(static_cast<Slot*>(std::memset(memory, 0, bytes)), FreeSlots{true});
   }
 
   template <typename WordAt, typename BeforeRun, typename Visit>

@@ -244,3 +244,33 @@ def test_any_small_tables_against_pandas(
         for rows in (left, right)
     ]
     check(*tables)
+
+
+@pytest.mark.parametrize("spread", [1, 982451653])
+@pytest.mark.parametrize(
+    "kind", [pa.int32(), pa.int64(), pa.uint64(), pa.float64(), pa.timestamp("us")], ids=str
+)
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_view_of_an_image_probes_alike(kind: pa.DataType, spread: int, copies: int) -> None:
+    """Dense and sparse keys, unique and not: what another process finds in the shared bytes."""
+    factor = spread if kind.bit_width == 64 else min(spread, 100_000)
+    rng = np.random.default_rng(spread)
+    right = pa.table({"k": pa.array(np.tile(rng.permutation(5000), copies) * factor).cast(kind)})
+    left = pa.array(rng.integers(0, 7000, 20_000) * factor, mask=rng.random(20_000) < 0.1).cast(kind)
+    table = _core.join_table(right)
+    view = _core.view_join_table(right, table.image())
+    for how in ("inner", "left"):
+        for found, wanted in zip(
+            view.probe(pa.table({"k": left}), how), table.probe(pa.table({"k": left}), how), strict=True
+        ):
+            assert (found is None and wanted is None) or found.equals(wanted)
+
+
+def test_what_has_no_image() -> None:
+    texts = pa.table({"k": ["a"]})
+    assert _core.join_table(texts).image() is None
+    numbers = _core.join_table(pa.table({"k": [1]})).image()
+    with pytest.raises(NotImplementedError, match="no shared table for keys of type string"):
+        _core.view_join_table(texts, numbers)
+    with pytest.raises(TypeError, match="one key column of type int64"):
+        _core.view_join_table(pa.table({"k": [1]}), numbers).probe(texts, "inner")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 from decimal import Decimal
 from typing import Any
 
@@ -275,6 +276,27 @@ def test_co_partitioned_sides_move_nothing() -> None:
     moved = fs.from_arrow(facts).merge(fs.from_arrow(dims), on="k", strategy="shuffle").local()
     assert fs.n_pes() == 1 or heap.stats()["blocks"] > before["blocks"]
     assert joined.num_rows == moved.num_rows
+
+
+@pytest.mark.parametrize("factor", [1, 982451653])
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_pes_of_a_node_probe_one_table(how: str, factor: int) -> None:
+    """A right side large enough to be made into one table for all; it goes with its last reader."""
+    gc.collect()
+    runtime = fs.runtime.current()
+    before = runtime.heap.stats()["used_bytes"]
+    rng = np.random.default_rng(4)
+    dims = pa.table({"k": rng.permutation(100_000) * factor, "x": rng.random(100_000)})
+    facts = pa.table({"k": rng.integers(0, 120_000, 50_000) * factor, "row": np.arange(50_000)})
+    joined = fs.from_arrow(facts).merge(fs.from_arrow(dims), on="k", how=how, strategy="broadcast")
+    found = joined.to_pandas().sort_values("row", ignore_index=True)
+    wanted = facts.to_pandas().merge(dims.to_pandas(), on="k", how=how)
+    wanted = wanted.sort_values("row", ignore_index=True)
+    pd.testing.assert_frame_equal(found, wanted, check_dtype=False)
+    del joined, found
+    gc.collect()
+    runtime.barrier()
+    assert runtime.heap.stats()["used_bytes"] == before
 
 
 def skewed(rows: int, part: float, seed: int) -> pa.Table:

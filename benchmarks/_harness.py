@@ -196,9 +196,14 @@ def _print(rows: Sequence[Row], about: Mapping[str, str], console: Console) -> N
             console.print(f"{row.name}: {row.note}", highlight=False)
 
 
-def main(name: str, rows: Callable[[bool], list[Row]]) -> int:
-    """Run a benchmark from the command line: print its rows and, if asked, write them as JSON."""
-    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}")
+def main(
+    name: str, rows: Callable[[bool], list[Row]], parents: Sequence[argparse.ArgumentParser] = ()
+) -> int:
+    """Run a benchmark from the command line: print its rows and, if asked, write them as JSON.
+
+    ``parents``: parsers of options that the benchmark looks at itself.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", parents=parents)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to FILE")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs, not how fast")
     arguments = parser.parse_args()

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks._exchange_tables import NUMERIC, PARTS, fact_part
-from benchmarks._scaling_model import GATHER_BYTES
+from benchmarks._scaling_model import GATHER_BYTES, WIDE_COLUMNS
 from flightshmem import _core, heap
 from flightshmem.runtime import current
 
@@ -96,6 +96,9 @@ def main() -> None:
     empty = exchange_of(table.slice(0, 0))
     figures: Figures = {}
     figures["empty"], figures["empty_processor"] = timed(empty, 2 * repeats, calls)
+    wide = pa.table({f"c{i}": pa.array([], pa.float64()) for i in range(WIDE_COLUMNS)})
+    wide_empty = exchange_of(wide.rename_columns(["k", *wide.column_names[1:]]))
+    figures["wide_processor"] = timed(wide_empty, 2 * repeats, calls // 5)[1]
     figures["full"], figures["full_processor"] = timed(exchange_of(table), repeats)
     figures["barrier"] = timed(runtime.transport.barrier, 4 * repeats, calls)[0]
     figures["reduce"] = timed(lambda: runtime.transport.reduce(one, "min"), 4 * repeats, calls)[0]

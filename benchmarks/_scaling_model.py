@@ -15,6 +15,8 @@ STAGING_BYTES = 64 << 20
 SLOT_BYTES = 8
 GATHER_BYTES = 400_000
 """Of each PE, in the all-gather that is measured; one piece."""
+WIDE_COLUMNS = 300
+"""Of the exchange that shows what the square of the PEs costs, which a narrow one hides up to 32 PEs."""
 
 Figures = Mapping[str, float]
 
@@ -67,7 +69,7 @@ class Constants:
     row: Sequence[float]
     """Processor seconds per row on so many PEs."""
     plan: tuple[float, float, float]
-    """Processor seconds of an exchange without rows: a + b n + c n^2."""
+    """Processor seconds of an exchange without rows: a + b n + c n^2 columns."""
     barrier: float
     network: Figures | None
 
@@ -76,7 +78,10 @@ class Constants:
         """Derive them from what benchmarks._scaling_job printed, by number of PEs."""
         sizes = sorted(on_node)
         row = [(on_node[n]["full_processor"] - on_node[n]["empty_processor"]) / rows for n in sizes]
-        plan = fit_square(sizes, [on_node[n]["empty_processor"] for n in sizes])
+        wide = fit(sizes, [on_node[n]["wide_processor"] for n in sizes], (0, 1, 2))
+        square = wide[2] / WIDE_COLUMNS
+        rest = [max(on_node[n]["empty_processor"] - 4 * square * n**2, 1e-9) for n in sizes]
+        plan = (*fit(sizes, rest, (0, 1))[:2], square)
         return cls(sizes, row, plan, on_node[2]["barrier"], network and network_constants(network))
 
     def row_seconds(self, n: int) -> float:
@@ -91,7 +96,7 @@ class Constants:
         a, b, c = self.plan
         parts = {
             "write": job.rows * self.row_seconds(job.n) * job.per_core,
-            "plan": (a + b * job.n + c * job.n**2) * job.per_core,
+            "plan": (a + b * job.n + c * job.n**2 * job.columns) * job.per_core,
         }
         if job.away and self.network:
             net = {name: value * job.per_core for name, value in self.network.items()}
@@ -115,12 +120,12 @@ def network_constants(found: Figures) -> dict[str, float]:
     return {**copied, "get": get, "get_byte": get_byte}
 
 
-def fit_square(sizes: Sequence[int], seconds: Sequence[float]) -> tuple[float, float, float]:
-    """Fit a + b n + c n^2 with the least relative error, no term below zero."""
-    n, weights = np.array(sizes, float), 1 / np.array(seconds)
-    terms, kept = np.stack([n**0, n, n**2], axis=1) * weights[:, None], [0, 1, 2]
+def fit(sizes: Sequence[int], seconds: Sequence[float], powers: Sequence[int]) -> tuple[float, float, float]:
+    """Fit a + b n + c n^2, of these powers, with the least relative error and no term below zero."""
+    n, weights, kept = np.array(sizes, float), 1 / np.array(seconds), list(powers)
     while True:
-        found = np.linalg.lstsq(terms[:, kept], np.ones(len(n)), rcond=None)[0]
+        terms = np.stack([n**power for power in kept], axis=1) * weights[:, None]
+        found = np.linalg.lstsq(terms, np.ones(len(n)), rcond=None)[0]
         if found.min() >= 0:
             break
         del kept[int(found.argmin())]

@@ -106,7 +106,8 @@ def print_table(found: Found) -> None:
     print(f"\nabout: {found['about']}\n\n| PEs | ns per row |\n|---:|---:|")
     for n, seconds in zip(constants.sizes, constants.row, strict=True):
         print(f"| {n} | {seconds * 1e9:.1f} |")
-    print("\nplan, us: " + " + ".join(f"{term * 1e6:.4g} n^{k}" for k, term in enumerate(constants.plan)))
+    a, b, c = (term * 1e6 for term in constants.plan)
+    print(f"\nplan, us: {a:.4g} + {b:.4g} n + {c:.4g} n^2 columns")
     print(f"barrier of 2 PEs, us: {constants.barrier * 1e6:.2f}")
     for name, value in (constants.network or {}).items():
         print(f"network {name}: {value * 1e9:.3g} ns")

@@ -92,16 +92,16 @@ def main() -> None:
     time.sleep(1)  # the thread that touches the heap has a core to itself meanwhile
     table = fact_part(runtime.pe, rows * PARTS).select(NUMERIC)
     payload = bytes(GATHER_BYTES)
-    calls = 50 if runtime.n_pes <= 4 else 20
+    calls, often = 20, (40 if runtime.n_pes <= 2 else 2) * repeats
     empty = exchange_of(table.slice(0, 0))
     figures: Figures = {}
     figures["empty"], figures["empty_processor"] = timed(empty, 2 * repeats, calls)
     wide = pa.table({f"c{i}": pa.array([], pa.float64()) for i in range(WIDE_COLUMNS)})
     wide_empty = exchange_of(wide.rename_columns(["k", *wide.column_names[1:]]))
-    figures["wide_processor"] = timed(wide_empty, 2 * repeats, calls // 5)[1]
+    figures["wide_processor"] = timed(wide_empty, repeats)[1]
     figures["full"], figures["full_processor"] = timed(exchange_of(table), repeats)
-    figures["barrier"] = timed(runtime.transport.barrier, 4 * repeats, calls)[0]
-    figures["reduce"] = timed(lambda: runtime.transport.reduce(one, "min"), 4 * repeats, calls)[0]
+    figures["barrier"] = timed(runtime.transport.barrier, often, calls)[0]
+    figures["reduce"] = timed(lambda: runtime.transport.reduce(one, "min"), often, calls)[0]
     figures["gather"] = timed(lambda: runtime.transport.allgather(payload), repeats)[0]
     figures["barriers"] = barriers_in(empty)
     is_away = runtime.n_pes > 1 and not runtime.transport.has_peer(1 - min(runtime.pe, 1))

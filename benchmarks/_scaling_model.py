@@ -15,7 +15,7 @@ STAGING_BYTES = 64 << 20
 SLOT_BYTES = 8
 GATHER_BYTES = 400_000
 """Of each PE, in the all-gather that is measured; one piece."""
-WIDE_COLUMNS = 300
+WIDE_COLUMNS = 3000
 """Of the exchange that shows what the square of the PEs costs, which a narrow one hides up to 32 PEs."""
 
 Figures = Mapping[str, float]
@@ -78,8 +78,9 @@ class Constants:
         """Derive them from what benchmarks._scaling_job printed, by number of PEs."""
         sizes = sorted(on_node)
         row = [(on_node[n]["full_processor"] - on_node[n]["empty_processor"]) / rows for n in sizes]
-        wide = fit(sizes, [on_node[n]["wide_processor"] for n in sizes], (0, 1, 2))
-        square = wide[2] / WIDE_COLUMNS
+        several = [n for n in sizes if n > 1]
+        widening = [on_node[n]["wide_processor"] - on_node[n]["empty_processor"] for n in several]
+        square = fit(several, widening, (0, 2))[2] / (WIDE_COLUMNS - 4)
         rest = [max(on_node[n]["empty_processor"] - 4 * square * n**2, 1e-9) for n in sizes]
         plan = (*fit(sizes, rest, (0, 1))[:2], square)
         return cls(sizes, row, plan, on_node[2]["barrier"], network and network_constants(network))

@@ -47,7 +47,7 @@ def measure(n: int, rows: int, repeats: int, *, away: bool = False) -> dict[str,
 
 def measure_all(quick: bool) -> Found:
     """Measure the constants, and other exchanges to compare the model with."""
-    rows, repeats = (20_000, 1) if quick else (1_000_000, 9)
+    rows, repeats = (20_000, 1) if quick else (1_000_000, 7)
     sizes = (1, 2, 3) if quick else (1, 2, 4, 8, 16, 32)
     compared = (1, 2) if quick else (1, 2, 3, 4)
     compared_rows = rows * 5 // 2
@@ -59,7 +59,7 @@ def measure_all(quick: bool) -> Found:
         print("not installed here, rows left out: those without shared memory")
         return found
     found["network"] = measure(2, rows, repeats, away=True)
-    found["compared_away"] = {n: measure(n, compared_rows, repeats, away=True) for n in compared if n > 1}
+    found["compared_away"] = {n: measure(n, compared_rows, 3, away=True) for n in compared if n > 1}
     return found
 
 

@@ -14,7 +14,7 @@ def constants() -> Constants:
     found = {
         n: {
             "empty_processor": 1e-6 * (3 + 2 * n + 4 * n**2),
-            "wide_processor": 1e-6 * (7 + 9 * n + WIDE_COLUMNS * n**2),
+            "wide_processor": 1e-6 * (10 + 2 * n + WIDE_COLUMNS * n**2),
             "full_processor": 0.0,
             "barrier": 1e-6,
         }

@@ -44,6 +44,7 @@ bench: $(VENV)/.dev  ## measure against the peers (minutes; QUICK=1 for seconds)
 	$(RUN) -m benchmarks.exchange $(if $(QUICK),--quick)
 	$(RUN) -m benchmarks.flight $(if $(QUICK),--quick)
 	$(RUN) -m benchmarks.ml $(if $(QUICK),--quick)
+	$(RUN) -m benchmarks.scaling $(if $(QUICK),--quick)
 
 ext: $(VENV)/.dev  ## rebuild the C++ modules in place and regenerate flightshmem/_core.pyi
 	PATH=$(CURDIR)/$(BIN):$$PATH cmake --preset release -DPython_EXECUTABLE=$(CURDIR)/$(RUN)

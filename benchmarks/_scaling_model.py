@@ -50,7 +50,7 @@ class Job:
     def rounds(self) -> int:
         """How often the stage is filled; SplitRounds halves what is too large."""
         staged = self.rows * self.columns * (SLOT_BYTES + 1)
-        return 2 ** ceil(log2(max(staged / (STAGING_BYTES / 2), 1))) if self.away else 0
+        return 2 ** ceil(log2(max(staged / (STAGING_BYTES / 2), 1))) if self.away and self.rows else 0
 
     @property
     def puts(self) -> int:

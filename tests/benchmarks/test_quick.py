@@ -34,6 +34,7 @@ PROMISED = {
     },
     "flight": {"doget_vs_python_server", "doget_vs_raw_tcp"},
     "ml": {"handoff_bytes", "demo_memory_vs_pandas"},
+    "scaling": {"scaling_model_1pe", "scaling_model_2pe", "scaling_model_2pe_tcp"},
 }
 
 

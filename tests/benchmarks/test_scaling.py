@@ -42,6 +42,7 @@ def test_puts_per_destination_column_and_round() -> None:
     assert job.puts == 2 * 2 * 4
     assert job.bytes_leaving == 16_000_000
     assert Job(n=4, near=4, rows=1_000_000).puts == 0
+    assert Job(n=4, near=2, rows=0).puts == 0
 
 
 def test_fit_finds_the_terms() -> None:

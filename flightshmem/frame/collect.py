@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from weakref import ref
 
+import numpy as np
 import pyarrow as pa
 
 from flightshmem import catalog, exchange, heap, runtime
@@ -72,7 +73,9 @@ def persisted(plan: Node) -> Node:
 def _into_heap(table: pa.Table) -> pa.Table:
     """Copy this PE's rows into its heap, as one piece. Collective."""
     job = runtime.current()
-    if any(pa.types.is_nested(field.type) for field in table.schema):
+    is_whole = all(column.num_chunks == 1 for column in table.columns)
+    is_nested = any(pa.types.is_nested(field.type) for field in table.schema)
+    if is_nested or job.reduce(np.array([is_whole]), "min")[0]:
         with job.converge("persist"):
             return heap.persist(table)
     # An exchange of every row with its own PE writes all pieces straight into their final columns;

@@ -208,7 +208,11 @@ def weak_scaling(times: Mapping[str, Mapping[str, float]], n_rows: int) -> Row:
     """Compare the rows per second of a PE that has a partner with those of a PE alone."""
     both, alone = (n_rows / 2 / times[name]["scatter"] / 1e6 for name in ("two_pes", "one_pe"))
     row = Row.compare("weak_scaling_2pe", both, ("1 PE", alone), "M rows/s per PE", "higher")
-    note = f"partition by k and scatter {n_rows // 2:,} rows per PE; alone, all rows go to the PE itself"
+    copies = times["one_pe"]["copy"] / times["two_pes"]["copy"]
+    note = (
+        f"partition by k and scatter {n_rows // 2:,} rows per PE; alone, all rows go to the PE itself. The PEs "
+        f"share the memory: copying the same bytes scales by {copies:.2f}"
+    )
     return replace(row, note=note)
 
 

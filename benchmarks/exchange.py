@@ -210,8 +210,8 @@ def weak_scaling(times: Mapping[str, Mapping[str, float]], n_rows: int) -> Row:
     row = Row.compare("weak_scaling_2pe", both, ("1 PE", alone), "M rows/s per PE", "higher")
     copies = times["one_pe"]["copy"] / times["two_pes"]["copy"]
     note = (
-        f"partition by k and scatter {n_rows // 2:,} rows per PE; alone, all rows go to the PE itself. The PEs "
-        f"share the memory: copying the same bytes scales by {copies:.2f}"
+        f"partition by k and scatter {n_rows // 2:,} rows per PE; alone, all rows go to the PE itself. "
+        f"The PEs share the memory: copying the same bytes scales by {copies:.2f}"
     )
     return replace(row, note=note)
 

@@ -6,12 +6,11 @@
 
 #include <arrow/array/data.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "exchange/slots.h"
+#include "kernels/bits.h"
 #include "kernels/select.h"
 
 namespace flightshmem {
@@ -21,18 +20,6 @@ inline constexpr int kMostSelected = 6;
 
 // So many rows have their selections in the cache while one column after the other is looked at.
 inline constexpr int64_t kRunRows = 1 << 16;
-
-// 64 bits from any bit on; bits at and beyond `end` are 0 and not read.
-inline uint64_t LoadBits(const uint8_t* bits, int64_t begin, int64_t end) {
-  const int64_t count = std::min<int64_t>(64, end - begin);
-  const int shift = static_cast<int>(begin % 8);
-  const auto bytes = static_cast<size_t>((shift + count + 7) / 8);
-  uint64_t low = 0;
-  std::memcpy(&low, bits + begin / 8, std::min<size_t>(bytes, 8));
-  low >>= shift;
-  if (bytes > 8) low |= uint64_t{bits[begin / 8 + 8]} << (64 - shift);
-  return count == 64 ? low : low & ((uint64_t{1} << count) - 1);
-}
 
 // The rows of a run, and for each destination which of them go there.
 struct Selections {

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/key_numbers.h"
 #include "kernels/key_pieces.h"
 #include "kernels/text_codes.h"
 #include "kernels/word_table.h"
@@ -166,36 +167,8 @@ KeyCodes TryNumberCodes(const arrow::DataType& type, const std::vector<Piece>& p
   const bool encoded = std::any_of(pieces.begin(), pieces.end(),
                                    [](const Piece& piece) { return piece.indices != nullptr; });
   if (encoded) return {};
-  switch (type.id()) {
-    case arrow::Type::INT8:
-      return NumberCodes<int8_t>(pieces, rows);
-    case arrow::Type::INT16:
-      return NumberCodes<int16_t>(pieces, rows);
-    case arrow::Type::INT32:
-    case arrow::Type::DATE32:
-    case arrow::Type::TIME32:
-    case arrow::Type::DECIMAL32:
-      return NumberCodes<int32_t>(pieces, rows);
-    case arrow::Type::INT64:
-    case arrow::Type::DATE64:
-    case arrow::Type::TIME64:
-    case arrow::Type::TIMESTAMP:
-    case arrow::Type::DURATION:
-    case arrow::Type::DECIMAL64:
-      return NumberCodes<int64_t>(pieces, rows);
-    case arrow::Type::UINT8:
-      return NumberCodes<uint8_t>(pieces, rows);
-    case arrow::Type::UINT16:
-      return NumberCodes<uint16_t>(pieces, rows);
-    case arrow::Type::UINT32:
-      return NumberCodes<uint32_t>(pieces, rows);
-    case arrow::Type::UINT64:
-      return NumberCodes<uint64_t>(pieces, rows);
-    case arrow::Type::DOUBLE:
-      return NumberCodes<double>(pieces, rows);
-    default:
-      return {};
-  }
+  return VisitKeyNumber<KeyCodes>(
+      type.id(), [&](auto number) { return NumberCodes<decltype(number)>(pieces, rows); });
 }
 
 // Writes the codes of one piece; `encoded` holds the codes of its values. Returns where it stopped.

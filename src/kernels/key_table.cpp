@@ -16,6 +16,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/key_numbers.h"
 #include "kernels/word_table.h"
 
 namespace flightshmem {
@@ -231,54 +232,15 @@ std::shared_ptr<const KeyTable> KeyTable::ViewAs(std::shared_ptr<arrow::Buffer> 
   return std::make_shared<SparseTable<T>>(head, std::move(image));
 }
 
-namespace {
-
-// Calls with_type(T{}) for the numbers that a key type is stored as; nullptr for other types.
-template <typename WithType>
-std::shared_ptr<const KeyTable> VisitNumbers(arrow::Type::type id, WithType with_type) {
-  switch (id) {
-    case arrow::Type::INT8:
-      return with_type(int8_t{});
-    case arrow::Type::INT16:
-      return with_type(int16_t{});
-    case arrow::Type::INT32:
-    case arrow::Type::DATE32:
-    case arrow::Type::TIME32:
-    case arrow::Type::DECIMAL32:
-      return with_type(int32_t{});
-    case arrow::Type::INT64:
-    case arrow::Type::DATE64:
-    case arrow::Type::TIME64:
-    case arrow::Type::TIMESTAMP:
-    case arrow::Type::DURATION:
-    case arrow::Type::DECIMAL64:
-      return with_type(int64_t{});
-    case arrow::Type::UINT8:
-      return with_type(uint8_t{});
-    case arrow::Type::UINT16:
-      return with_type(uint16_t{});
-    case arrow::Type::UINT32:
-      return with_type(uint32_t{});
-    case arrow::Type::UINT64:
-      return with_type(uint64_t{});
-    case arrow::Type::DOUBLE:
-      return with_type(double{});
-    default:
-      return nullptr;
-  }
-}
-
-}  // namespace
-
 std::shared_ptr<const KeyTable> KeyTable::Make(const arrow::ChunkedArray& keys) {
-  return VisitNumbers(keys.type()->id(),
-                      [&](auto number) { return MakeNumbers<decltype(number)>(keys); });
+  return VisitKeyNumber<std::shared_ptr<const KeyTable>>(
+      keys.type()->id(), [&](auto number) { return MakeNumbers<decltype(number)>(keys); });
 }
 
 std::shared_ptr<const KeyTable> KeyTable::View(const arrow::DataType& type,
                                                std::shared_ptr<arrow::Buffer> image) {
-  return VisitNumbers(type.id(),
-                      [&](auto number) { return ViewAs<decltype(number)>(std::move(image)); });
+  return VisitKeyNumber<std::shared_ptr<const KeyTable>>(
+      type.id(), [&](auto number) { return ViewAs<decltype(number)>(std::move(image)); });
 }
 
 }  // namespace flightshmem

@@ -8,32 +8,16 @@
 
 #include <arrow/buffer.h>
 
-#include <algorithm>
 #include <bit>
-#include <cstring>
 #include <limits>
 #include <utility>
+
+#include "kernels/bits.h"
 
 namespace flightshmem {
 namespace {
 
 constexpr int64_t kBits = 64;
-
-// Up to 64 bits from any bit on, zeros after them. Reads no byte that holds none of them.
-uint64_t ReadBits(const uint8_t* bitmap, int64_t begin, int64_t count) {
-  const uint8_t* from = bitmap + begin / 8;
-  const int64_t shift = begin % 8;
-  const int64_t n_bytes = (shift + count + 7) / 8;  // up to 9
-  uint64_t word = 0;
-  if (n_bytes >= 8) {
-    std::memcpy(&word, from, 8);
-  } else {
-    std::memcpy(&word, from, static_cast<size_t>(n_bytes));
-  }
-  word >>= shift;
-  if (n_bytes == 9) word |= uint64_t{from[8]} << (kBits - shift);
-  return count == kBits ? word : word & ((uint64_t{1} << count) - 1);
-}
 
 class Mask {
  public:
@@ -47,9 +31,8 @@ class Mask {
   template <typename Word>
   void ForEachWord(Word word) const {
     for (int64_t row = 0; row < length_; row += kBits) {
-      const int64_t count = std::min(kBits, length_ - row);
-      uint64_t bits = ReadBits(values_, offset_ + row, count);
-      if (validity_ != nullptr) bits &= ReadBits(validity_, offset_ + row, count);
+      uint64_t bits = LoadBits(values_, offset_ + row, offset_ + length_);
+      if (validity_ != nullptr) bits &= LoadBits(validity_, offset_ + row, offset_ + length_);
       word(static_cast<uint32_t>(row), bits);
     }
   }

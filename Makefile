@@ -9,6 +9,9 @@ RUN := $(BIN)/python
 NATIVE := CMakeLists.txt $(wildcard cmake/*.cmake) $(shell find src -name '*.cpp' -o -name '*.h')
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
 BUILD_NEEDS := "scikit-build-core>=1.1,<2" "nanobind>=3.1,<4" "pyarrow>=26,<27" "cmake>=3.25" "ninja>=1.11" setuptools wheel
+# What an editable install leaves beside the sources.
+IN_ROOT := .cmake .ninja_deps .ninja_log .skbuild-info.json CMakeCache.txt CMakeFiles CMakeInit.txt \
+           build.ninja cmake_install.cmake compile_commands.json *.a
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-multihost dev lint format bench ext sanitize clean
@@ -58,7 +61,7 @@ sanitize: $(VENV)/.dev  ## C++ tests under Address- and ThreadSanitizer (N PEs a
 	done
 
 clean:  ## remove everything that make built
-	rm -rf build $(VENV) flightshmem/*.so
+	rm -rf build $(VENV) flightshmem/*.so $(IN_ROOT)
 
 $(VENV)/bin/python:
 	sh tools/system_packages.sh g++ python3-venv python3-dev

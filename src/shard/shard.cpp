@@ -15,6 +15,7 @@
 
 #include "shard/erase.h"
 #include "shard/ipc_message.h"
+#include "shard/stream_copy.h"
 
 namespace flightshmem {
 namespace {
@@ -82,7 +83,10 @@ void CopyBody(const Layout& layout, std::byte* body) {
   for (size_t i = 0; i < layout.places.size(); ++i) {
     const auto size = static_cast<size_t>(layout.places[i].size);
     std::byte* to = body + layout.places[i].offset;
-    if (size > 0) std::memcpy(to, layout.payload.body_buffers[i]->data(), size);
+    if (size > 0) {
+      const uint8_t* from = layout.payload.body_buffers[i]->data();
+      StreamCopy(to, reinterpret_cast<const std::byte*>(from), size);
+    }
     std::memset(to + size, 0, RoundUp(size) - size);
   }
 }

@@ -27,8 +27,8 @@ thorough = settings(
 
 
 class Heap:
-    def __init__(self) -> None:
-        self.transport = _core.open_posix_shm_alone(SEGMENT, 10.0)
+    def __init__(self, size: int = SEGMENT) -> None:
+        self.transport = _core.open_posix_shm_alone(size, 10.0)
         self.heap = _core.Heap(self.transport)
 
     def fill(self, byte: bytes) -> None:
@@ -75,6 +75,19 @@ def test_what_is_written_is_read(batch: pa.RecordBatch) -> None:
             or pa.types.is_union(column.type)
             or pa.types.is_run_end_encoded(column.type)
         )
+
+
+@pytest.mark.parametrize("start", [0, 1, 7])
+@pytest.mark.parametrize("rows", [(1 << 20) - 1, 1 << 20, (1 << 20) + 5])
+def test_large_columns_are_copied_to_the_last_byte(start: int, rows: int) -> None:
+    """What is copied past the caches, of sizes and from addresses that are no multiple of a line."""
+    values = np.arange(start + rows, dtype=np.uint32)
+    bits = pa.array(values % 3 == 0)
+    batch = pa.record_batch({"a": pa.array(values), "b": pa.array(values.astype("f8")), "c": bits})
+    heap = Heap(32 << 20)
+    read = _core.read_shard(_core.Header.from_batch(batch), heap.write(batch.slice(start)))
+    read.validate(full=True)
+    assert read.equals(batch.slice(start))
 
 
 @thorough
